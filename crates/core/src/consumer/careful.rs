@@ -1,0 +1,64 @@
+//! Careful mode (law 15): a message that kills the process ends as a dead letter, and innocents are not blamed.
+//!
+//! The message is handled alone, and its attempt is written down and committed just before its handler. An attempt that a dead process left
+//! open is a crash; after `max_crashes` of them the message is a dead letter.
+
+use crate::claim::ConsumerNumber;
+use crate::instance::{Instance, Seen};
+use crate::lanes::Lanes;
+use crate::probe;
+use crate::records::{Attempt, Records};
+use crate::store::{Store, StoreError};
+use std::sync::Arc;
+
+/// Writes down that this process lives, and removes those that died. Whether there were any: then what they had in hand comes again, and
+/// one of those messages may have been the cause.
+pub(crate) async fn join<S: Store>(lanes: &Arc<Lanes<S>>, consumer: ConsumerNumber, me: &Instance) -> Result<bool, StoreError> {
+    let mut lane = lanes.guest().await?;
+    // First our own row: if we die as well, the next one finds it.
+    lane.beat(consumer, me).await?;
+    let all = lane.instances(consumer).await?;
+    let dead: Vec<&Seen> = all.iter().filter(|seen| !seen.lives(me)).collect();
+    for seen in &dead {
+        lane.remove_instance(consumer, &seen.instance.id).await?;
+    }
+    lane.done();
+    Ok(!dead.is_empty())
+}
+
+/// Whether the handler may run for this message, and if so, its attempt is open now.
+pub(crate) async fn open<S: Store>(
+    lanes: &Arc<Lanes<S>>,
+    consumer: ConsumerNumber,
+    me: &Instance,
+    id: &str,
+    crashes_max: u32,
+) -> Result<Careful, StoreError> {
+    let mut lane = lanes.guest().await?;
+    let crashes = match lane.attempt(consumer, id).await? {
+        None => 0,
+        Some(open) if open.instance == me.id => open.crashes,
+        Some(open) => {
+            let all = lane.instances(consumer).await?;
+            let lives = all.iter().any(|seen| seen.instance.id == open.instance && seen.lives(me));
+            open.crashes + u32::from(!lives)
+        }
+    };
+    let careful = match crashes >= crashes_max {
+        true => Careful::Crashed(crashes),
+        false => {
+            lane.open_attempt(consumer, id, &Attempt { instance: me.id.clone(), crashes }).await?;
+            Careful::Open
+        }
+    };
+    lane.done();
+    probe::point("attempt-open");
+    Ok(careful)
+}
+
+pub(crate) enum Careful {
+    /// The attempt is written down.
+    Open,
+    /// It has killed this many processes, and that is enough.
+    Crashed(u32),
+}

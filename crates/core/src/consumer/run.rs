@@ -1,0 +1,420 @@
+//! A run: pulls deliveries, says which message each is, hands it to its lane, and keeps the books (positions, signs of life, what is due).
+
+use crate::broker::{BrokerError, Delivery, Positions, Redelivery, Source, Subscription};
+use crate::claim::ConsumerNumber;
+use crate::consumer::careful;
+use crate::consumer::counters::Summary;
+use crate::consumer::lane::Lane;
+use crate::consumer::shared::Shared;
+use crate::consumer::work::{Item, Origin, RefusedWork, Work};
+use crate::consumer::Consumer;
+use crate::dead_letter::Reason;
+use crate::identity::Incoming;
+use crate::instance::{BEAT_EVERY, Instance};
+use crate::lanes::Lanes;
+use crate::probe;
+use crate::process::Passage;
+use crate::records::Records;
+use crate::retention;
+use crate::retry::backoff;
+use crate::store::{Lane as _, Store, StoreError};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// Most bytes of bodies in hand, whatever the prefetch is.
+const BYTES_IN_HAND_MAX: usize = 16 * 1024 * 1024;
+/// How often the position is stored.
+const SAVE_EVERY: Duration = Duration::from_millis(250);
+/// The inbox is looked at this often, whatever it said last time: another process may have put something there.
+const INBOX_EVERY: Duration = Duration::from_secs(1);
+/// How long a run of a source that ends tries to reach its store.
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+type SubscriptionOf<B> = <B as Source>::Subscription;
+type SettleOf<B> = <SubscriptionOf<B> as Subscription>::Settle;
+
+/// Why a run ended before its source did.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The source cannot be read.
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+    /// More than half of the last 200 messages ended in one refusal reason (law 31). Nothing more was pulled; the position did not move.
+    #[error(
+        "consumer {consumer}: more than half of its last 200 messages ended as {reason}; stopped before more become dead letters. \
+         Look at one of them, mend the configuration or the source, and run again"
+    )]
+    Brake {
+        /// The consumer.
+        consumer: String,
+        /// In what they ended.
+        reason: Reason,
+    },
+    /// The consumer has no handler.
+    #[error("consumer {0} has no handler: add one with `.on(…)`")]
+    NoHandler(String),
+    /// A part of the run panicked: a bug in semel or in a broker's or store's crate. Messages in hand come again.
+    #[error("consumer {consumer}: an internal error ended the run: {text}")]
+    Internal {
+        /// The consumer.
+        consumer: String,
+        /// What is known.
+        text: String,
+    },
+}
+
+pub(crate) async fn run<S: Store, B: Source>(consumer: Consumer<S>, source: B) -> Result<Summary, RunError> {
+    let started = std::time::Instant::now();
+    let Consumer { name, semel, handlers, mut settings, stop, progress } = consumer;
+    if handlers.is_empty() {
+        return Err(RunError::NoHandler(name));
+    }
+    let features = source.features();
+    if features.ends || settings.until_idle.is_some() {
+        settings.give_up.get_or_insert(GIVE_UP);
+    }
+    let number = semel.register(&name, Some(settings.window)).await?;
+    let me = Instance::current();
+    let unclean = careful::join(&semel.lanes, number, &me).await?;
+    let passage = Passage {
+        lanes: semel.lanes.clone(),
+        consumer: number,
+        window: settings.window,
+        time_limit: settings.timeout,
+        holds: settings.hold,
+        on_conflict: settings.on_conflict,
+        on_stale: settings.on_stale,
+        instance: me.id.clone(),
+    };
+    let now = semel.now().await?;
+    let shared = Shared::new(name.clone(), passage, handlers, settings, progress.clone(), me, now);
+    let shared = Arc::new(shared);
+    if unclean {
+        tracing::info!(consumer = %name, "an earlier run did not end well: handling the first messages with care");
+    }
+    if unclean || features.redelivery == Redelivery::Unknown {
+        shared.be_careful();
+    }
+
+    let mut lanes = JoinSet::new();
+    let senders = (0..shared.settings.lanes).map(|_| {
+        let (sender, queue) = unbounded_channel();
+        lanes.spawn(Lane::<S, SettleOf<B>>::new(shared.clone(), queue).run());
+        sender
+    });
+    let senders: Vec<_> = senders.collect();
+    let sweeper = shared.settings.sweep.then(|| {
+        let (lanes, window) = (semel.lanes.clone(), shared.settings.window);
+        tokio::spawn(async move { retention::keep(&lanes, number, window).await })
+    });
+    let forward = tokio::spawn({
+        let shared = shared.clone();
+        async move {
+            stop.stopped().await;
+            shared.stop.stop();
+        }
+    });
+    let mut pull = Pull {
+        positions: Positions::new(),
+        source_name: source.name(),
+        shared: shared.clone(),
+        senders,
+        number,
+        careful_inbox: unclean,
+        inbox_at: Instant::now(),
+        last_came: Instant::now(),
+    };
+    let pulled = pull.pull(&source).await;
+    let drained = pull.drain(&mut lanes, pulled.is_ok()).await;
+    forward.abort();
+    if let Some(sweeper) = sweeper {
+        sweeper.abort();
+    }
+    let mut subscription = match (shared.failure(), pulled, drained) {
+        (Some(error), _, Ok(())) | (None, Err(error), Ok(())) => {
+            // Nothing is in work any more, so the end is clean, if the store can be told.
+            let _ = leave(&semel.lanes, number, &shared.me).await;
+            return Err(error);
+        }
+        (Some(error), _, Err(_)) | (None, _, Err(error)) => return Err(error),
+        (None, Ok(subscription), Ok(())) => subscription,
+    };
+    if let Some(subscription) = &mut subscription {
+        pull.save(subscription).await?;
+    }
+    leave(&semel.lanes, number, &shared.me).await?;
+    Ok(progress.summary(&name, started.elapsed()))
+}
+
+/// A clean end: nothing of this process is in work any more.
+async fn leave<S: Store>(lanes: &Arc<Lanes<S>>, number: ConsumerNumber, me: &Instance) -> Result<(), StoreError> {
+    let mut lane = lanes.guest().await?;
+    lane.remove_instance(number, &me.id).await?;
+    lane.done();
+    Ok(())
+}
+
+struct Pull<S: Store, B: Source> {
+    shared: Arc<Shared<S>>,
+    senders: Vec<UnboundedSender<Item<SettleOf<B>>>>,
+    number: ConsumerNumber,
+    source_name: String,
+    /// As stored.
+    positions: Positions,
+    /// Waiting messages are handled with care, since an earlier run did not end well.
+    careful_inbox: bool,
+    inbox_at: Instant,
+    last_came: Instant,
+}
+
+impl<S: Store, B: Source> Pull<S, B> {
+    /// Until the source has ended and nothing is in hand, or the run is stopped. The subscription, so that the last position can be stored.
+    async fn pull(&mut self, source: &B) -> Result<Option<SubscriptionOf<B>>, RunError> {
+        let Some(mut subscription) = self.subscribe(source).await? else { return Ok(None) };
+        let shared = self.shared.clone();
+        let mut save = tokio::time::interval(SAVE_EVERY);
+        let mut beat = tokio::time::interval_at(Instant::now() + BEAT_EVERY, BEAT_EVERY);
+        let mut ended = false;
+        loop {
+            let in_hand = shared.in_hand.count();
+            if in_hand == 0 && (ended || self.is_idle()) && !shared.stop.is_stopped() {
+                match self.feed_from_inbox(shared.settings.prefetch()).await {
+                    Ok(false) => return Ok(Some(subscription)),
+                    Ok(true) => {}
+                    Err(error) => self.tried(Err(error)).await,
+                }
+                continue;
+            }
+            let room = shared.settings.prefetch().saturating_sub(in_hand);
+            let open = room > 0 && shared.in_hand.bytes() < BYTES_IN_HAND_MAX && !shared.store_is_out();
+            tokio::select! {
+                biased;
+                () = shared.stop.stopped() => return Ok(Some(subscription)),
+                _ = beat.tick() => {
+                    let beaten = self.beat().await;
+                    self.tried(beaten).await;
+                }
+                _ = save.tick() => {
+                    if !shared.is_suspicious() {
+                        let saved = self.save(&mut subscription).await;
+                        self.tried(saved).await;
+                    }
+                }
+                () = shared.look_at_inbox.notified() => self.inbox_at = Instant::now(),
+                () = tokio::time::sleep_until(self.inbox_at), if room > 0 => {
+                    let fed = self.feed_from_inbox(room).await;
+                    self.tried(fed.map(drop)).await;
+                }
+                () = shared.in_hand.changed.notified(), if !open || ended => {}
+                came = subscription.next(room), if open && !ended => match came {
+                    Ok(deliveries) if deliveries.is_empty() => ended = true,
+                    Ok(deliveries) => self.hand_out(deliveries),
+                    Err(error) => {
+                        drop(subscription);
+                        self.went_away(error).await?;
+                        subscription = match self.subscribe(source).await? {
+                            Some(subscription) => subscription,
+                            None => return Ok(None),
+                        };
+                        tracing::info!(consumer = %shared.name, source = %self.source_name, "the source is there again");
+                    }
+                },
+            }
+        }
+    }
+
+    async fn went_away(&self, error: BrokerError) -> Result<(), RunError> {
+        match error {
+            BrokerError::Unreachable(text) => {
+                tracing::warn!(consumer = %self.shared.name, source = %self.source_name, "the source is gone; trying again: {text}");
+                Ok(())
+            }
+            error => Err(error.into()),
+        }
+    }
+
+    /// Connects, as often as it takes. `None`: stopped meanwhile.
+    async fn subscribe(&mut self, source: &B) -> Result<Option<SubscriptionOf<B>>, RunError> {
+        let since = Instant::now();
+        if !self.shared.settings.from_start {
+            let mut lane = self.shared.passage.lanes.guest().await?;
+            self.positions = lane.positions(self.number, &self.source_name).await?;
+            lane.done();
+        }
+        for round in 1.. {
+            let text = match source.subscribe(&self.positions).await {
+                Ok(subscription) => {
+                    if round > 1 && source.features().redelivery == Redelivery::Unknown {
+                        self.shared.be_careful();
+                    }
+                    return Ok(Some(subscription));
+                }
+                Err(BrokerError::Unreachable(text)) => text,
+                Err(error) => return Err(error.into()),
+            };
+            if self.shared.settings.give_up.is_some_and(|limit| since.elapsed() > limit) {
+                return Err(BrokerError::Unreachable(text).into());
+            }
+            tokio::select! {
+                () = tokio::time::sleep(backoff(round, Duration::from_millis(200), Duration::from_secs(5))) => {}
+                () = self.shared.stop.stopped() => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_idle(&self) -> bool {
+        let idle = |limit| self.last_came.elapsed() >= limit && !self.shared.store_is_out();
+        self.shared.settings.until_idle.is_some_and(idle)
+    }
+
+    fn hand_out(&mut self, deliveries: Vec<Delivery<SettleOf<B>>>) {
+        self.last_came = Instant::now();
+        for delivery in deliveries {
+            let careful = self.shared.is_careful() || delivery.redelivered == Some(true);
+            let unit = delivery.unit.clone();
+            let (envelope, answer) = delivery.split();
+            let slot = self.shared.in_hand.take(envelope.body.len());
+            match self.shared.settings.identity.identify(envelope) {
+                Ok(message) => {
+                    let message = Incoming { token: answer.token(), ..message };
+                    let lane = self.lane_of(message.key.as_deref().or(unit.as_deref()).unwrap_or(&message.id));
+                    let work = Work {
+                        message,
+                        from: Origin::Broker(answer),
+                        careful,
+                        tries: 0,
+                        reruns: 0,
+                        waits: 0,
+                        unsure: false,
+                        twins: Vec::new(),
+                        slot,
+                    };
+                    self.send(lane, Item::Known(Box::new(work)));
+                }
+                Err(refused) => {
+                    let lane = self.lane_of(refused.envelope.coordinates.as_deref().unwrap_or_default());
+                    self.send(lane, Item::Refused(Box::new(RefusedWork { refused, answer, _slot: slot })));
+                }
+            }
+        }
+    }
+
+    fn send(&self, lane: usize, item: Item<SettleOf<B>>) {
+        // A lane that is gone has panicked, which `drain` reports; the item is dropped unanswered and comes again.
+        let _ = self.senders[lane].send(item);
+    }
+
+    /// Messages of one key always take the same lane, and so do twins.
+    fn lane_of(&self, key: &str) -> usize {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        (hasher.finish() % self.senders.len() as u64) as usize
+    }
+
+    /// Takes up waiting messages that are due; whether there were any.
+    async fn feed_from_inbox(&mut self, room: usize) -> Result<bool, StoreError> {
+        let shared = &self.shared;
+        let mut guest = shared.passage.lanes.guest().await?;
+        let due = guest.due(self.number, room).await?;
+        let next = guest.next_due(self.number).await?;
+        guest.done();
+        let mut fed = false;
+        for waiting in due {
+            if !shared.taken().insert(waiting.id.clone()) {
+                continue;
+            }
+            fed = true;
+            let (attempts, counted) = (waiting.attempts, waiting.instance == shared.me.id);
+            let slot = shared.in_hand.take(waiting.envelope.body.len());
+            let message = Incoming::resumed(waiting);
+            let lane = self.lane_of(message.key.as_deref().unwrap_or(&message.id));
+            let work = Work {
+                message,
+                from: Origin::Inbox { attempts, counted },
+                careful: self.careful_inbox,
+                tries: attempts,
+                reruns: 0,
+                waits: 0,
+                unsure: false,
+                twins: Vec::new(),
+                slot,
+            };
+            self.send(lane, Item::Known(Box::new(work)));
+        }
+        // Nothing more to be had though something is due: it stands behind another, whose end will say so.
+        let next = next.filter(|next| fed || !next.is_zero());
+        self.inbox_at = Instant::now() + next.unwrap_or(INBOX_EVERY).clamp(Duration::from_millis(10), INBOX_EVERY);
+        Ok(fed)
+    }
+
+    async fn beat(&self) -> Result<(), StoreError> {
+        let mut lane = self.shared.passage.lanes.guest().await?;
+        lane.beat(self.number, &self.shared.me).await?;
+        let offset = lane.now().as_millis() - crate::Timestamp::now().as_millis();
+        self.shared.clock_offset.store(offset, std::sync::atomic::Ordering::Relaxed);
+        lane.done();
+        Ok(())
+    }
+
+    /// Stores the position: an acknowledgement, written after the commits that it stands for.
+    async fn save(&mut self, subscription: &mut SubscriptionOf<B>) -> Result<(), StoreError> {
+        let positions = subscription.positions();
+        if positions.is_empty() || positions == self.positions {
+            return Ok(());
+        }
+        probe::point("before-position");
+        let mut lane = self.shared.passage.lanes.guest().await?;
+        lane.save_positions(self.number, &self.source_name, &positions).await?;
+        lane.done();
+        probe::point("after-position");
+        self.positions = positions;
+        Ok(())
+    }
+
+    /// The books could not be kept: if the store is gone, wait for it here; if the run is over because of that, the loop sees it.
+    async fn tried(&self, done: Result<(), StoreError>) {
+        if let Err(error) = done
+            && self.shared.wait_for_store(error).await
+        {
+            self.shared.store_works();
+        }
+    }
+
+    /// Lets the lanes finish: all they have at a natural end; at a stop only what is in work, within the grace time.
+    async fn drain(&mut self, lanes: &mut JoinSet<()>, well: bool) -> Result<(), RunError> {
+        if !well {
+            self.shared.stop.stop();
+        }
+        self.senders.clear();
+        let grace = tokio::time::sleep(self.shared.settings.grace);
+        tokio::pin!(grace);
+        loop {
+            tokio::select! {
+                ended = lanes.join_next() => match ended {
+                    None => return Ok(()),
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => {
+                        lanes.abort_all();
+                        let consumer = self.shared.name.clone();
+                        return Err(RunError::Internal { consumer, text: error.to_string() });
+                    }
+                },
+                () = &mut grace => {
+                    tracing::warn!(consumer = %self.shared.name, "the grace time is over: what is still in work is rolled back and comes again");
+                    lanes.abort_all();
+                    while lanes.join_next().await.is_some() {}
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

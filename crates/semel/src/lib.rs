@@ -1,0 +1,19 @@
+#![doc = include_str!("../../../README.md")]
+
+pub use semel_core::*;
+
+#[cfg(feature = "file")]
+#[doc(inline)]
+pub use semel_file as file;
+
+#[cfg(feature = "postgres")]
+pub use semel_postgres::Postgres;
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use semel_postgres as postgres;
+
+#[cfg(feature = "sqlite")]
+pub use semel_sqlite::Sqlite;
+#[cfg(feature = "sqlite")]
+#[doc(inline)]
+pub use semel_sqlite as sqlite;

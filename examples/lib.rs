@@ -1,0 +1,1 @@
+//! Examples of semel, one idea each.

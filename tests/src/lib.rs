@@ -1,0 +1,9 @@
+//! What the tests across crates need around semel: databases of their own, a network that fails on command, and programs
+//! that can be killed.
+//!
+//! Nothing here depends on semel, so that a fault in semel cannot hide in the tools that look for it. These functions are
+//! made for tests: they panic, with what they know, where a library would return an error.
+
+pub mod postgres;
+pub mod program;
+pub mod proxy;
