@@ -1,1 +1,5 @@
-fn main(){}
+//! The program `semel`.
+
+fn main() -> std::process::ExitCode {
+    semel_cli::main()
+}

@@ -19,6 +19,7 @@ mod permit;
 mod probe;
 mod process;
 mod records;
+mod replay;
 mod retention;
 mod retry;
 mod semel;
@@ -44,6 +45,7 @@ pub use operate::{
 pub use permit::{AckPermit, Outcome};
 pub use probe::{BUGS, POINTS, planted};
 pub use records::{Attempt, Records, Replayed, Setup};
+pub use replay::{Replay, ReplayError};
 pub use retention::SWEEP_ROWS;
 pub use retry::{NextTry, RetryPlan};
 pub use semel::{Deliverable, Semel};

@@ -130,7 +130,7 @@ mod tests {
                 } else {
                     let number = open[which.index(open.len())];
                     // Twice as many acknowledgements as drops, and few drops early on.
-                    if step == 2 || number % 3 > 0 {
+                    if step == 2 || !number.is_multiple_of(3) {
                         acknowledged.acknowledge(number as u64);
                         fates[number] = Fate::Acknowledged;
                     } else {

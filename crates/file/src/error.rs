@@ -40,7 +40,10 @@ pub(crate) fn read_once(name: &str) -> BrokerError {
 
 /// A stream that was to be followed.
 pub(crate) fn not_followed(path: &Path) -> BrokerError {
-    BrokerError::Broken(format!("{} is a pipe: it is read to its end and cannot be followed (follow = true)", path.display()))
+    BrokerError::Broken(format!(
+        "{} is a pipe: it is read to its end and cannot be followed (follow = true)",
+        path.display()
+    ))
 }
 
 /// The blocking task that did the work is gone: the runtime is shutting down.

@@ -34,7 +34,9 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Notice::Replaced { name } => write!(f, "{name} was replaced; reading it from its beginning"),
-            Notice::Rewritten { name } => write!(f, "{name} was cut short or written anew; reading it from its beginning"),
+            Notice::Rewritten { name } => {
+                write!(f, "{name} was cut short or written anew; reading it from its beginning")
+            }
             Notice::UnknownPosition { name } => {
                 write!(f, "the stored position of {name} cannot be read; reading it from its beginning")
             }

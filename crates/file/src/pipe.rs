@@ -20,7 +20,10 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     /// Starts to read what `open` opens. Both happen in the thread: opening a FIFO waits for its writer.
-    pub(crate) fn start<R: Read>(name: &str, open: impl FnOnce() -> io::Result<R> + Send + 'static) -> Result<Self, BrokerError> {
+    pub(crate) fn start<R: Read>(
+        name: &str,
+        open: impl FnOnce() -> io::Result<R> + Send + 'static,
+    ) -> Result<Self, BrokerError> {
         let (sender, pieces) = mpsc::channel(PIECES_AHEAD);
         let read = move || match open() {
             Ok(stream) => send_all(stream, &sender),

@@ -92,10 +92,15 @@ impl Position {
         if position.unended.is_some_and(|start| start > position.offset || position.line == 0) {
             return Ok(Found::Unknown);
         }
+        if position.offset == 0 {
+            // Nothing was read: whatever stands there now, its beginning is where to go on.
+            return Ok(Found::Same(position));
+        }
         if position.place != Place::of(metadata) {
             return Ok(Found::Replaced);
         }
-        let holds = position.offset <= metadata.len() && position.head.begins(file)? && position.follows_newline(file)?;
+        let holds =
+            position.offset <= metadata.len() && position.head.begins(file)? && position.follows_newline(file)?;
         Ok(if holds { Found::Same(position) } else { Found::Rewritten })
     }
 

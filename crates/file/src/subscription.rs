@@ -202,7 +202,10 @@ impl Drop for FileSubscription {
 
 impl std::fmt::Debug for FileSubscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FileSubscription").field("name", &self.told.name).field("ended", &self.ended).finish_non_exhaustive()
+        f.debug_struct("FileSubscription")
+            .field("name", &self.told.name)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
     }
 }
 

@@ -82,7 +82,8 @@ impl Tail {
         let step = match &mut self.step {
             Some(step) => step,
             none => {
-                let (file, opened, path, read_to) = (self.file.clone(), self.opened.clone(), self.path.clone(), self.read_to);
+                let (file, opened, path, read_to) =
+                    (self.file.clone(), self.opened.clone(), self.path.clone(), self.read_to);
                 let waited = self.follow.then_some(self.look_at.is_some());
                 none.insert(spawn_blocking(move || match waited {
                     None => follow::read(&file, read_to),

@@ -101,6 +101,7 @@ fn handler(kind: &str, node: &Node<'_>, consumer: &str) -> Option<HandlerConfig>
             Ok(()) if form == "post" => table.read("post", post).map(Work::Post),
             Ok(()) => table.node("exec").and_then(|node| exec(&node)).map(Work::Exec),
         },
+        [] if table.is_meant(FORMS) => None,
         [] => {
             table.fail(format!("does nothing; write one of sql, post or exec, such as {EXAMPLE}"));
             None

@@ -7,15 +7,29 @@ const HIDDEN: &str = "***";
 /// Schemes in which the name before the `@` is no secret of its own. (A NATS token stands there alone.)
 const SCHEMES_WITH_USER: &[&str] = &["postgres", "postgresql", "mysql", "mariadb", "amqp", "amqps"];
 
-/// Parts of the names of parameters whose values are hidden.
-const SECRET_NAMES: &[&str] = &["pass", "pwd", "secret", "token", "key", "sig", "cred"];
+/// Parameters whose values are shown. All others are hidden: a secret may stand behind a mistyped name.
+const PUBLIC_NAMES: &[&str] = &[
+    "application_name",
+    "channel_max",
+    "connect_timeout",
+    "dbname",
+    "endpoint",
+    "entitypath",
+    "frame_max",
+    "heartbeat",
+    "host",
+    "port",
+    "ssl-mode",
+    "sslmode",
+    "user",
+];
 
 /// An address as a person may see it: without the password, in all places where one can stand. In doubt it shows less.
 pub(super) fn redact(address: &str) -> String {
     let scheme_end = address.find("://");
     let is_pairs = address.find('=').is_some_and(|equals| scheme_end.is_none_or(|end| equals < end));
     match scheme_end {
-        _ if is_pairs => parameters(address, ';', is_public_name),
+        _ if is_pairs => parameters(address, ';'),
         Some(end) => redact_url(&address[..end], &address[end + 3..]),
         None if address.contains('@') => HIDDEN.into(),
         None => address.into(),
@@ -24,19 +38,25 @@ pub(super) fn redact(address: &str) -> String {
 
 fn redact_url(scheme: &str, rest: &str) -> String {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    if tail.contains('@') {
-        // A password with an unescaped "/" or "?", or a list of URLs.
+    // A password with an unescaped "/" or "?", a password without its "@", or a list of URLs.
+    let is_in_doubt = tail.contains('@') || !authority.contains('@') && !authority.split(',').all(is_host);
+    if is_in_doubt {
         return format!("{scheme}://{HIDDEN}");
     }
     let user_and_host = match authority.rsplit_once('@') {
         None => authority.into(),
         Some((user, host)) => format!("{}@{host}", redact_user(scheme, user)),
     };
-    let tail = match tail.split_once('?') {
-        None => tail.into(),
-        Some((path, query)) => format!("{path}?{}", parameters(query, '&', |name| !is_secret_name(name))),
-    };
-    format!("{scheme}://{user_and_host}{tail}")
+    let (path, query) = tail.split_once('?').map_or((tail, None), |(path, query)| (path, Some(query)));
+    let path = if path.contains('=') { HIDDEN } else { path };
+    let query = query.map_or(String::new(), |query| format!("?{}", parameters(query, '&')));
+    format!("{scheme}://{user_and_host}{path}{query}")
+}
+
+/// Whether a text is a host, and not a user with a password.
+fn is_host(text: &str) -> bool {
+    let port = text.rsplit_once(':').map_or("", |(_, port)| port);
+    text.ends_with(']') || port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn redact_user(scheme: &str, user: &str) -> String {
@@ -49,27 +69,21 @@ fn redact_user(scheme: &str, user: &str) -> String {
     }
 }
 
-/// `name=value` pairs, of which only the values with a public name are shown.
-fn parameters(text: &str, separator: char, is_public: fn(&str) -> bool) -> String {
+/// `name=value` pairs, of which only the values with a public name are shown, and only what looks like a pair at all.
+fn parameters(text: &str, separator: char) -> String {
+    let is_public = |name: &str| PUBLIC_NAMES.iter().any(|public| public.eq_ignore_ascii_case(name));
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    let is_plain = |value: &str| !value.contains(|c: char| c.is_whitespace() || matches!(c, '=' | '@'));
     let shown: Vec<String> = text
         .split(separator)
         .map(|pair| match pair.split_once('=') {
-            Some((name, _)) if !is_public(name) => format!("{name}={HIDDEN}"),
-            _ => pair.into(),
+            _ if pair.is_empty() => String::new(),
+            Some((name, value)) if is_public(name) && is_plain(value) => pair.into(),
+            Some((name, _)) if is_name(name) => format!("{name}={HIDDEN}"),
+            _ => HIDDEN.into(),
         })
         .collect();
     shown.join(&separator.to_string())
-}
-
-/// In a connection string of pairs only these are known to be harmless.
-fn is_public_name(name: &str) -> bool {
-    ["Endpoint", "EntityPath"].iter().any(|public| public.eq_ignore_ascii_case(name))
-}
-
-fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    // A name with "%" may spell any of them.
-    name.contains('%') || SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
 /// The address of a broker or an endpoint. `Display` and `Debug` hide its password.
@@ -139,6 +153,10 @@ mod tests {
             ("postgres://me:hun?ter2@db/shop", "postgres://***"),
             ("postgres://db/shop?password=hun@ter2", "postgres://***"),
             ("postgres://db:5432/shop", "postgres://db:5432/shop"),
+            ("postgres://[::1]:5432,[::2]/shop", "postgres://[::1]:5432,[::2]/shop"),
+            ("postgres://me:hunter2.db/shop", "postgres://***"),
+            ("postgres://db/shop?pasword=hunter2&hunter2", "postgres://db/shop?pasword=***&***"),
+            ("postgres://db/shop,password=hunter2", "postgres://db***"),
             ("amqp://me:hunter2@mq/%2f", "amqp://me:***@mq/%2f"),
             ("nats://hunter2@mq:4222", "nats://***@mq:4222"),
             ("nats://a:hunter2@one,nats://a:hunter2@two", "nats://***"),
@@ -147,6 +165,7 @@ mod tests {
             ("one:9092,two:9092", "one:9092,two:9092"),
             ("me:hunter2@one:9092", "***"),
             ("host=db user=me password=hunter2", "host=***"),
+            ("Endpoint=sb://shop.example/SharedAccessKey=hunter2", "Endpoint=***"),
             (
                 "Endpoint=sb://shop.example/;SharedAccessKeyName=send;SharedAccessKey=hunter2=",
                 "Endpoint=sb://shop.example/;SharedAccessKeyName=***;SharedAccessKey=***",

@@ -100,10 +100,15 @@ impl<'t> Table<'t> {
         }
     }
 
+    /// Whether an unknown key was probably meant to be one of these.
+    pub(super) fn is_meant(&self, keys: &[&str]) -> bool {
+        self.meant.borrow().iter().any(|meant| keys.contains(&meant.as_str()))
+    }
+
     /// Keeps the fault that a key is absent, unless it is there with a slip of the pen, which `refuse_unknown` has
     /// told.
     pub(super) fn fail_missing(&self, key: &str, message: impl Into<String>) {
-        if !self.meant.borrow().iter().any(|meant| meant == key) {
+        if !self.is_meant(&[key]) {
             self.context.fail(self.offset, &joined(&self.path, key), message);
         }
     }

@@ -1,0 +1,51 @@
+//! What to try next, as commands that work when pasted.
+
+use std::path::Path;
+
+/// The words that this program was called with, and the options that lead to the same store.
+pub(crate) struct Hints {
+    program: String,
+    tail: String,
+}
+
+impl Hints {
+    pub(crate) fn new(file: &Path, store: Option<&str>) -> Self {
+        let program = std::env::args().next().unwrap_or_else(|| "semel".to_owned());
+        let mut tail = format!("-f {}", quoted(&file.to_string_lossy()));
+        if let Some(store) = store {
+            // An address may hold a password, which belongs on no screen.
+            let address = if store.contains('@') || store.contains("password") { "\"$SEMEL_STORE\"".to_owned() } else { quoted(store) };
+            tail.push_str(&format!(" --store {address}"));
+        }
+        Hints { program: quoted(&program), tail }
+    }
+
+    /// A command, e.g. of `dead list`.
+    pub(crate) fn command(&self, words: &[&str]) -> String {
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        format!("{} {} {}", self.program, words.join(" "), self.tail)
+    }
+}
+
+/// For a POSIX shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_words_are_quoted_and_passwords_are_not_repeated() {
+        assert_eq!(quoted("pay-1007"), "pay-1007");
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+        let hints = Hints::new(Path::new("a b.toml"), Some("postgres://me:secret@host/db"));
+        let command = hints.command(&["dead", "list"]);
+        assert!(command.ends_with(r#"dead list -f 'a b.toml' --store "$SEMEL_STORE""#), "{command}");
+    }
+}

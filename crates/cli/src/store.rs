@@ -1,0 +1,105 @@
+//! Which store: one place that knows them all.
+
+use crate::config::{StoreAddress, StoreKind};
+use crate::error::CliError;
+use semel::{HandlerResult, Semel, Store, StoreError};
+use std::future::Future;
+
+/// A store that runs the author's SQL.
+pub(crate) trait SqlStore: Store {
+    /// The statements of one handler.
+    type Statements: Send + Sync + 'static;
+
+    const KIND: StoreKind;
+
+    fn statements(texts: Vec<String>) -> Self::Statements;
+
+    /// Runs them over a batch (a JSON array of messages).
+    fn run(statements: &Self::Statements, conn: &mut Self::Conn, batch: &str) -> impl Future<Output = HandlerResult> + Send;
+
+    /// Lets the database parse them.
+    fn check(&self, statements: &Self::Statements) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// How many connections the server still has for this program; `None`: as many as it wants.
+    fn capacity(&self) -> impl Future<Output = Result<Option<usize>, StoreError>> + Send;
+
+    /// The store with room for this many lanes.
+    fn with_lanes(self, lanes: usize) -> Self;
+}
+
+/// Something to do on whatever store the configuration names.
+pub(crate) trait OnStore {
+    fn run<S: SqlStore>(self, semel: Semel<S>) -> impl Future<Output = Result<(), CliError>>;
+}
+
+/// Opens the store and does it. `lanes`: how many connections may be used at once.
+pub(crate) async fn on_store(address: &StoreAddress, lanes: usize, verb: impl OnStore) -> Result<(), CliError> {
+    match address {
+        #[cfg(feature = "sqlite")]
+        StoreAddress::Sqlite(path) => verb.run(Semel::new(semel::Sqlite::open(path)?.with_lanes(lanes))).await,
+        #[cfg(feature = "postgres")]
+        StoreAddress::Postgres(url) => verb.run(Semel::new(semel::Postgres::new(url)?.with_lanes(lanes))).await,
+        #[allow(unreachable_patterns, reason = "reached in builds without all stores")]
+        _ => Err(CliError::Use("this program was built without that store".to_owned())),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use super::*;
+    use semel::Sqlite;
+    use semel::sqlite::handler::SqlHandler;
+
+    impl SqlStore for Sqlite {
+        type Statements = SqlHandler;
+        const KIND: StoreKind = StoreKind::Sqlite;
+
+        fn statements(texts: Vec<String>) -> SqlHandler {
+            SqlHandler::new(texts)
+        }
+        async fn run(statements: &SqlHandler, conn: &mut Self::Conn, batch: &str) -> HandlerResult {
+            Ok(statements.run(conn, batch).await?)
+        }
+        async fn check(&self, statements: &SqlHandler) -> Result<(), StoreError> {
+            use semel::Lane;
+            let mut lane = self.connect().await?;
+            statements.check(lane.conn()).await
+        }
+        async fn capacity(&self) -> Result<Option<usize>, StoreError> {
+            Ok(None)
+        }
+        fn with_lanes(self, _lanes: usize) -> Self {
+            self
+        }
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use super::*;
+    use semel::Postgres;
+    use semel::postgres::handler::SqlHandler;
+
+    impl SqlStore for Postgres {
+        type Statements = SqlHandler;
+        const KIND: StoreKind = StoreKind::Postgres;
+
+        fn statements(texts: Vec<String>) -> SqlHandler {
+            SqlHandler::new(texts, false)
+        }
+        async fn run(statements: &SqlHandler, conn: &mut Self::Conn, batch: &str) -> HandlerResult {
+            Ok(statements.run(conn, batch).await?)
+        }
+        async fn check(&self, statements: &SqlHandler) -> Result<(), StoreError> {
+            use semel::Lane;
+            let mut lane = self.connect().await?;
+            statements.check(lane.conn()).await
+        }
+        async fn capacity(&self) -> Result<Option<usize>, StoreError> {
+            Postgres::capacity(self).await.map(Some)
+        }
+        fn with_lanes(self, lanes: usize) -> Self {
+            self.lanes_max(lanes)
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The suite for stores.
+
+mod check;
+mod claims;
+mod fixture;
+mod stage;
+
+pub use check::Check;
+pub use fixture::{Conn, Differences, Fixture};
+
+/// Every check, in the order in which [`run`] runs them.
+pub fn checks<F: Fixture>() -> Vec<Check<F>> {
+    [
+        claims::checks()
+    ].into_iter().flatten().collect()
+}
+
+/// Runs every check, each on a database of its own, and panics at the end with all that failed: the name of each, what law it breaks, and how.
+/// What passed is listed on stderr.
+///
+/// To be called on a runtime with several threads and with time and I/O, e.g. under `#[tokio::test(flavor = "multi_thread")]`.
+pub async fn run<F: Fixture>(fixture: &F) {
+    check::run_all(fixture, checks::<F>()).await;
+}

@@ -1,0 +1,1 @@
+delete from semel.attempt where consumer = $1 and message_id = any ($2::text[])

@@ -1,0 +1,1 @@
+select number from semel.consumer where name = $1

@@ -1,0 +1,1 @@
+select to_regclass('semel.migration') is not null
