@@ -49,6 +49,10 @@ async fn main() {
         let setup = "create table orders (id text not null, account integer not null, amount integer not null)";
         sqlite::execute(&file, setup).await;
         let (took, memory) = program::run(&format!("sqlite:{}", file.display()), &postgres::orders(lines));
-        println!("\n{lines} lines through `semel run` on SQLite: {:.1} s, at most {:.1} MB resident (goal 64)", took.as_secs_f64(), memory as f64 / 1024.0);
+        println!(
+            "\n{lines} lines through `semel run` on SQLite: {:.1} s, at most {:.1} MB resident (goal 64)",
+            took.as_secs_f64(),
+            memory as f64 / 1024.0
+        );
     }
 }

@@ -65,7 +65,14 @@ impl Bench {
 
     fn consumer(&self, max_batch: usize) -> Consumer<Postgres> {
         // Copies of one file never fail here; a failure must not be hidden behind retries.
-        let settings = Settings { lanes: LANES, max_batch, retry: RetryPlan::never(), sweep: false, prefetch: LANES * 100, ..Settings::default() };
+        let settings = Settings {
+            lanes: LANES,
+            max_batch,
+            retry: RetryPlan::never(),
+            sweep: false,
+            prefetch: LANES * 100,
+            ..Settings::default()
+        };
         Consumer::named("bench", self.semel.clone()).settings(settings)
     }
 
@@ -90,12 +97,14 @@ impl Bench {
                 accounts.push(account);
                 amounts.push(amount);
             }
-            sqlx::query("insert into orders (id, account, amount) select * from unnest($1::text[], $2::int8[], $3::int8[])")
-                .bind(ids)
-                .bind(accounts)
-                .bind(amounts)
-                .execute(tx.conn())
-                .await?;
+            sqlx::query(
+                "insert into orders (id, account, amount) select * from unnest($1::text[], $2::int8[], $3::int8[])",
+            )
+            .bind(ids)
+            .bind(accounts)
+            .bind(amounts)
+            .execute(tx.conn())
+            .await?;
             Ok(())
         }
         self.run(self.consumer(BATCH).on_batch(place), messages).await
@@ -127,7 +136,10 @@ impl Bench {
     /// Sixteen tasks with a connection each take messages from a shared counter.
     async fn by_hand<F>(&self, messages: &Arc<Vec<Envelope>>, stride: usize, work: F) -> Duration
     where
-        F: for<'c> Fn(&'c mut PgConnection, &'c [Envelope]) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'c>> + Clone + Send + 'static,
+        F: for<'c> Fn(&'c mut PgConnection, &'c [Envelope]) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'c>>
+            + Clone
+            + Send
+            + 'static,
     {
         let mut connections = Vec::new();
         for _ in 0..LANES {
@@ -184,35 +196,60 @@ impl Bench {
         self.one_row(&orders(1000), 1).await;
         self.hand_one(&orders(1000)).await;
         all.push(
-            compare("one message per transaction", one_goal, rounds, (few, few), || async { self.one_row(&orders(few), 1).await }, || async {
-                self.hand_one(&orders(few)).await
-            })
+            compare(
+                "one message per transaction",
+                one_goal,
+                rounds,
+                (few, few),
+                || async { self.one_row(&orders(few), 1).await },
+                || async { self.hand_one(&orders(few)).await },
+            )
             .await,
         );
         all.push(
-            compare("adaptive batch, one-row handler / one by one", 3.0, rounds, (many, few), || async { self.one_row(&orders(many), BATCH).await }, || async {
-                self.hand_one(&orders(few)).await
-            })
+            compare(
+                "adaptive batch, one-row handler / one by one",
+                3.0,
+                rounds,
+                (many, few),
+                || async { self.one_row(&orders(many), BATCH).await },
+                || async { self.hand_one(&orders(few)).await },
+            )
             .await,
         );
         all.push(
-            compare("batch handler / 100 per commit", 0.6, rounds, (many, many), || async { self.whole_batches(&orders(many)).await }, || async {
-                self.hand_hundred(&orders(many)).await
-            })
+            compare(
+                "batch handler / 100 per commit",
+                0.6,
+                rounds,
+                (many, many),
+                || async { self.whole_batches(&orders(many)).await },
+                || async { self.hand_hundred(&orders(many)).await },
+            )
             .await,
         );
         let known = orders(many);
         self.whole_batches(&known).await;
         all.push(
-            compare("known duplicates / statement with fingerprint", 0.8, rounds, (many, many), || async { self.whole_batches(&known).await }, || async {
-                self.hand_known(&known).await
-            })
+            compare(
+                "known duplicates / statement with fingerprint",
+                0.8,
+                rounds,
+                (many, many),
+                || async { self.whole_batches(&known).await },
+                || async { self.hand_known(&known).await },
+            )
             .await,
         );
         all.push(
-            compare("16 lanes on 50 shared accounts / one by one", 0.8, rounds, (few * 2, few * 2), || async { self.transfers(&orders(few * 2)).await }, || async {
-                self.hand_transfer(&orders(few * 2)).await
-            })
+            compare(
+                "16 lanes on 50 shared accounts / one by one",
+                0.8,
+                rounds,
+                (few * 2, few * 2),
+                || async { self.transfers(&orders(few * 2)).await },
+                || async { self.hand_transfer(&orders(few * 2)).await },
+            )
             .await,
         );
         all.push(crate::program::against_hand(self, rounds, many).await);
@@ -240,13 +277,15 @@ async fn hand_one(connection: &mut PgConnection, message: &Envelope, work: &'sta
     let id = message.id.as_deref().expect("an id");
     let print = FingerprintOf::Body.of(message.kind.as_deref(), &message.body, None);
     let mut tx = connection.begin().await.expect("BEGIN");
-    let claimed = sqlx::query("insert into hand_claim (consumer, message_id, fingerprint) values (1, $1, $2) on conflict do nothing")
-        .bind(id)
-        .bind(&print.digest[..])
-        .execute(&mut *tx)
-        .await
-        .expect("claim")
-        .rows_affected();
+    let claimed = sqlx::query(
+        "insert into hand_claim (consumer, message_id, fingerprint) values (1, $1, $2) on conflict do nothing",
+    )
+    .bind(id)
+    .bind(&print.digest[..])
+    .execute(&mut *tx)
+    .await
+    .expect("claim")
+    .rows_affected();
     if claimed == 1 {
         sqlx::query(work).bind(&order.id).bind(order.account).bind(order.amount).execute(&mut *tx).await.expect("work");
     }
@@ -254,9 +293,12 @@ async fn hand_one(connection: &mut PgConnection, message: &Envelope, work: &'sta
 }
 
 async fn hand_batch(connection: &mut PgConnection, batch: &[Envelope]) {
-    let orders: Vec<Order> = batch.iter().map(|message| serde_json::from_slice(&message.body).expect("an order")).collect();
-    let prints: Vec<Vec<u8>> =
-        batch.iter().map(|message| FingerprintOf::Body.of(message.kind.as_deref(), &message.body, None).digest.to_vec()).collect();
+    let orders: Vec<Order> =
+        batch.iter().map(|message| serde_json::from_slice(&message.body).expect("an order")).collect();
+    let prints: Vec<Vec<u8>> = batch
+        .iter()
+        .map(|message| FingerprintOf::Body.of(message.kind.as_deref(), &message.body, None).digest.to_vec())
+        .collect();
     let ids: Vec<&str> = orders.iter().map(|order| &*order.id).collect();
     let accounts: Vec<i64> = orders.iter().map(|order| order.account).collect();
     let amounts: Vec<i64> = orders.iter().map(|order| order.amount).collect();
@@ -276,7 +318,8 @@ async fn hand_batch(connection: &mut PgConnection, batch: &[Envelope]) {
 }
 
 async fn hand_json(connection: &mut PgConnection, batch: &[Envelope]) {
-    let prints: Vec<Vec<u8>> = batch.iter().map(|line| FingerprintOf::Body.of(None, &line.body, None).digest.to_vec()).collect();
+    let prints: Vec<Vec<u8>> =
+        batch.iter().map(|line| FingerprintOf::Body.of(None, &line.body, None).digest.to_vec()).collect();
     let bodies: Vec<&str> = batch.iter().map(|line| std::str::from_utf8(&line.body).expect("UTF-8")).collect();
     sqlx::query(
         "with input as (select body::jsonb as body, print from unnest($1::text[], $2::bytea[]) as i (body, print)),

@@ -1,6 +1,8 @@
 //! Messages from memory, as a broker would deliver them: so that neither side measures a broker.
 
-use semel::{AckPermit, BrokerError, Delivery, Envelope, Features, Positions, Redelivery, Settle, Settled, Source, Subscription};
+use semel::{
+    AckPermit, BrokerError, Delivery, Envelope, Features, Positions, Redelivery, Settle, Settled, Source, Subscription,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

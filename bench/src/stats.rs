@@ -14,7 +14,14 @@ pub(crate) struct Compared {
 }
 
 /// Runs both sides `rounds` times, the order turned each round. `messages`: how many each run works off.
-pub(crate) async fn compare<A, B, FA, FB>(name: &str, goal: f64, rounds: usize, messages: (usize, usize), mut semel: A, mut hand: B) -> Compared
+pub(crate) async fn compare<A, B, FA, FB>(
+    name: &str,
+    goal: f64,
+    rounds: usize,
+    messages: (usize, usize),
+    mut semel: A,
+    mut hand: B,
+) -> Compared
 where
     A: FnMut() -> FA,
     B: FnMut() -> FB,

@@ -100,8 +100,10 @@ async fn deliver(handler: &str, file: &Path, crash: bool) -> Result {
 /// What is written everywhere: look whether it was done; if not, do it; note that it was done.
 async fn check_then_act(file: &Path, pay: &Pay) -> Result {
     let mut till = open(file).await?;
-    let done: i64 =
-        sqlx::query_scalar("select count(*) from done where payment_id = ?").bind(&pay.payment_id).fetch_one(&mut till).await?;
+    let done: i64 = sqlx::query_scalar("select count(*) from done where payment_id = ?")
+        .bind(&pay.payment_id)
+        .fetch_one(&mut till)
+        .await?;
     if done == 0 {
         // The gap: a twin looks now and sees nothing either.
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -109,7 +111,10 @@ async fn check_then_act(file: &Path, pay: &Pay) -> Result {
         if std::env::args().next_back().as_deref() == Some("crash") {
             std::process::abort();
         }
-        sqlx::query("insert or ignore into done (payment_id) values (?)").bind(&pay.payment_id).execute(&mut till).await?;
+        sqlx::query("insert or ignore into done (payment_id) values (?)")
+            .bind(&pay.payment_id)
+            .execute(&mut till)
+            .await?;
     }
     Ok(())
 }
@@ -131,20 +136,27 @@ async fn claim_first(file: &Path, pay: &Pay) -> Result {
 }
 
 async fn charge(till: &mut SqliteConnection, pay: &Pay) -> sqlx::Result<()> {
-    sqlx::query("insert into charge (payment_id, cents) values (?, ?)").bind(&pay.payment_id).bind(pay.cents).execute(till).await?;
+    sqlx::query("insert into charge (payment_id, cents) values (?, ?)")
+        .bind(&pay.payment_id)
+        .bind(pay.cents)
+        .execute(till)
+        .await?;
     Ok(())
 }
 
 async fn open(file: &Path) -> sqlx::Result<SqliteConnection> {
-    let options = SqliteConnectOptions::new().filename(file).create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
+    let options =
+        SqliteConnectOptions::new().filename(file).create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
     options.connect().await
 }
 
 async fn prepare(file: &Path) -> Result {
     let mut till = open(file).await?;
-    sqlx::raw_sql("create table charge (payment_id text, cents integer); create table done (payment_id text primary key)")
-        .execute(&mut till)
-        .await?;
+    sqlx::raw_sql(
+        "create table charge (payment_id text, cents integer); create table done (payment_id text primary key)",
+    )
+    .execute(&mut till)
+    .await?;
     till.close().await?;
     Ok(())
 }
@@ -161,7 +173,8 @@ async fn as_a_consumer(semel: Semel<Sqlite>) -> Result {
         charge(tx.conn(), &pay).await?;
         Ok(())
     }
-    let identity = Identity { id: Pick::Body("/payment_id".into()), kind: Pick::Fixed(Pay::KIND.into()), ..Identity::default() };
+    let identity =
+        Identity { id: Pick::Body("/payment_id".into()), kind: Pick::Fixed(Pay::KIND.into()), ..Identity::default() };
     Consumer::named("till", semel).identity(identity).on(pay).run(semel::file::source("payments.jsonl")).await?;
     Ok(())
 }

@@ -3,5 +3,5 @@
 create table if not exists ledger (
     payment_id text not null,
     account text not null,
-    amount bigint not null -- cents
+    amount bigint not null check (amount > 0) -- cents
 );

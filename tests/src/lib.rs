@@ -4,6 +4,7 @@
 //! Nothing here depends on semel, so that a fault in semel cannot hide in the tools that look for it. These functions are
 //! made for tests: they panic, with what they know, where a library would return an error.
 
+pub mod cli_world;
 pub mod postgres;
 pub mod program;
 pub mod proxy;

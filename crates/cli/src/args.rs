@@ -26,22 +26,34 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Runs the consumers that a file describes
+    #[command(
+        after_help = "Examples:\n  semel run\n  semel run shop/semel.toml --json\n  semel run --from-start --store postgres://shop@localhost/shop"
+    )]
     Run(Run),
     /// Checks a configuration: keys, SQL, the store, and whether the window is long enough
+    #[command(after_help = "Examples:\n  semel check -f shop/semel.toml")]
     Check(FileOnly),
     /// Makes or upgrades semel's tables, and runs the setup files that this database has not seen
+    #[command(after_help = "Examples:\n  semel migrate -f shop/semel.toml")]
     Migrate(FileOnly),
     /// Prints semel's tables as SQL, for people who run their own migrations
+    #[command(after_help = "Examples:\n  semel schema --dialect postgres | psql shop")]
     Schema {
         /// Which database
         #[arg(long, value_enum)]
         dialect: Dialect,
     },
     /// Shows each consumer: what is remembered, waits, or is dead
+    #[command(after_help = "Examples:\n  semel status\n  semel status --json -f shop/semel.toml")]
     Status(WithJson),
     /// Deletes ids that are older than their window, now
+    #[command(after_help = "Examples:\n  semel sweep")]
     Sweep(FileOnly),
     /// Tells what became of a message
+    #[command(
+        override_usage = "semel explain [OPTIONS] [CONSUMER] <ID>",
+        after_help = "Examples:\n  semel explain pay-1007\n  semel explain payments pay-1007 --json"
+    )]
     Explain {
         /// A consumer and an id, or an id alone for all consumers
         #[arg(num_args = 1..=2, value_names = ["CONSUMER", "ID"], required = true)]
@@ -50,6 +62,7 @@ pub(crate) enum Verb {
         common: WithJson,
     },
     /// Removes the memory of a message that is done, so that its next copy is processed again
+    #[command(after_help = "Examples:\n  semel forget payments pay-1007")]
     Forget {
         /// The consumer's name
         consumer: String,
@@ -122,6 +135,7 @@ pub(crate) struct Run {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Dead {
     /// Lists dead letters; the payload is not shown
+    #[command(after_help = "Examples:\n  semel dead list\n  semel dead list --reason conflict --json")]
     List {
         #[command(flatten)]
         filter: Filter,
@@ -129,6 +143,7 @@ pub(crate) enum Dead {
         common: WithJson,
     },
     /// Shows one dead letter with its payload
+    #[command(after_help = "Examples:\n  semel dead show 12")]
     Show {
         /// Its number in `dead list`
         number: i64,
@@ -136,6 +151,9 @@ pub(crate) enum Dead {
         common: WithJson,
     },
     /// Gives dead letters another try: the next `run` takes them up
+    #[command(
+        after_help = "Examples:\n  semel dead replay 12 13\n  semel dead replay --all --reason failed\n  semel dead replay 14 --as pay-1007-second"
+    )]
     Replay {
         #[command(flatten)]
         which: Which,
@@ -149,6 +167,7 @@ pub(crate) enum Dead {
         file: FileOnly,
     },
     /// Removes dead letters for good
+    #[command(after_help = "Examples:\n  semel dead discard 12\n  semel dead discard --all --reason undecodable")]
     Discard {
         #[command(flatten)]
         which: Which,

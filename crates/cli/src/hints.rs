@@ -13,9 +13,7 @@ impl Hints {
         let program = std::env::args().next().unwrap_or_else(|| "semel".to_owned());
         let mut tail = format!("-f {}", quoted(&file.to_string_lossy()));
         if let Some(store) = store {
-            // An address may hold a password, which belongs on no screen.
-            let address = if store.contains('@') || store.contains("password") { "\"$SEMEL_STORE\"".to_owned() } else { quoted(store) };
-            tail.push_str(&format!(" --store {address}"));
+            tail.push_str(&format!(" --store {}", if has_password(store) { "URL".to_owned() } else { quoted(store) }));
         }
         Hints { program: quoted(&program), tail }
     }
@@ -25,6 +23,13 @@ impl Hints {
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         format!("{} {} {}", self.program, words.join(" "), self.tail)
     }
+}
+
+/// A password belongs on no screen, not even where its owner typed it.
+fn has_password(address: &str) -> bool {
+    let authority = address.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or_default());
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    user.contains(':') || address.contains("password=")
 }
 
 /// For a POSIX shell.
@@ -46,6 +51,8 @@ mod tests {
         assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
         let hints = Hints::new(Path::new("a b.toml"), Some("postgres://me:secret@host/db"));
         let command = hints.command(&["dead", "list"]);
-        assert!(command.ends_with(r#"dead list -f 'a b.toml' --store "$SEMEL_STORE""#), "{command}");
+        assert!(command.ends_with("dead list -f 'a b.toml' --store URL"), "{command}");
+        let hints = Hints::new(Path::new("a.toml"), Some("postgres://me@host/db"));
+        assert!(hints.command(&["status"]).ends_with("status -f a.toml --store postgres://me@host/db"));
     }
 }

@@ -32,7 +32,8 @@ pub(crate) fn complain(line: fmt::Arguments<'_>) {
 /// A table with columns as wide as they need be; the last is not padded.
 pub(crate) fn table(rows: &[Vec<String>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let width =
+        |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for row in rows {
         let cells = row.iter().enumerate().map(|(at, cell)| match at + 1 == row.len() {
@@ -48,7 +49,38 @@ pub(crate) fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
+/// A length of time as it is written in the configuration: `7d`, `1h30m`, `250ms`.
+pub(crate) fn span(duration: std::time::Duration) -> String {
+    let mut rest = duration.as_millis();
+    let mut text = String::new();
+    for (unit, millis) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)] {
+        if rest >= millis {
+            text.push_str(&format!("{}{unit}", rest / millis));
+            rest %= millis;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
 /// `1 conflict`, `2 conflicts`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn spans_read_as_they_are_written() {
+        let spans =
+            [0, 250, 30_000, 5_400_000, 604_800_000, 90_061_001].map(|millis| span(Duration::from_millis(millis)));
+        assert_eq!(spans, ["0s", "250ms", "30s", "1h30m", "7d", "1d1h1m1s1ms"]);
+    }
+
+    #[test]
+    fn control_characters_are_shown_and_not_obeyed() {
+        assert_eq!(visible("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+    }
 }

@@ -25,7 +25,8 @@ pub(crate) fn draw(name: &str, reading: Arc<dyn Reading>, counts: Arc<Progress>)
         return None;
     }
     let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8));
-    let style = ProgressStyle::with_template("{prefix}  {bar:30} {percent:>3}%  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = ProgressStyle::with_template("{prefix}  {bar:30} {percent:>3}%  {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.set_style(style);
     bar.set_prefix(name.to_owned());
     let task = tokio::spawn({

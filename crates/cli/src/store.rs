@@ -15,7 +15,11 @@ pub(crate) trait SqlStore: Store {
     fn statements(texts: Vec<String>) -> Self::Statements;
 
     /// Runs them over a batch (a JSON array of messages).
-    fn run(statements: &Self::Statements, conn: &mut Self::Conn, batch: &str) -> impl Future<Output = HandlerResult> + Send;
+    fn run(
+        statements: &Self::Statements,
+        conn: &mut Self::Conn,
+        batch: &str,
+    ) -> impl Future<Output = HandlerResult> + Send;
 
     /// Lets the database parse them.
     fn check(&self, statements: &Self::Statements) -> impl Future<Output = Result<(), StoreError>> + Send;

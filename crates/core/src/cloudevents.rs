@@ -81,7 +81,8 @@ fn data_of(body: &[u8], json: &Value) -> Result<Vec<u8>, String> {
     if let Some(encoded) = json.get("data_base64").and_then(Value::as_str) {
         return STANDARD.decode(encoded).map_err(|_| "data_base64 of the CloudEvent is not base64".to_owned());
     }
-    let data: Data<'_> = serde_json::from_slice(body).map_err(|error| format!("the CloudEvent cannot be read: {error}"))?;
+    let data: Data<'_> =
+        serde_json::from_slice(body).map_err(|error| format!("the CloudEvent cannot be read: {error}"))?;
     Ok(data.data.map(|data| data.get().as_bytes().to_vec()).unwrap_or_default())
 }
 

@@ -25,7 +25,9 @@ pub trait RawHandler<S: Store>: Send + Sync + 'static {
 }
 
 /// Names the future of an async function of two arguments, so that `Send` can be required of it. Not for implementing.
-pub trait AsyncHandlerFn<A, B, R>: AsyncFnOnce(A, B) -> R + FnOnce(A, B) -> <Self as AsyncHandlerFn<A, B, R>>::Fut {
+pub trait AsyncHandlerFn<A, B, R>:
+    AsyncFnOnce(A, B) -> R + FnOnce(A, B) -> <Self as AsyncHandlerFn<A, B, R>>::Fut
+{
     /// The future.
     type Fut: Future<Output = R>;
 }

@@ -235,7 +235,8 @@ impl Identity {
     }
 
     fn reads_body(&self) -> bool {
-        matches!(self.fingerprint, FingerprintOf::Values(_)) || self.picks().any(|pick| pick.any(&|p| matches!(p, Pick::Body(_))))
+        matches!(self.fingerprint, FingerprintOf::Values(_))
+            || self.picks().any(|pick| pick.any(&|p| matches!(p, Pick::Body(_))))
     }
 
     fn reads_events(&self, envelope: &Envelope) -> bool {
@@ -268,8 +269,10 @@ pub(crate) fn token() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// The fingerprint is of all that its producer said and a redelivery repeats (headers may be a broker's), so that two messages stay two.
 fn refuse(reason: Reason, error: String, envelope: Envelope) -> Refused {
-    let fingerprint = FingerprintOf::Body.of(None, &envelope.body, None);
+    let said = join([envelope.id.as_deref().unwrap_or_default(), envelope.kind.as_deref().unwrap_or_default()]);
+    let fingerprint = FingerprintOf::Body.of(Some(&said), &envelope.body, None);
     Refused { reason, error, envelope, fingerprint }
 }
 
@@ -297,7 +300,9 @@ impl View<'_> {
             (Pick::CloudEvents, Property::Id) => self.event.map(|event| join([&*event.source, &*event.id])),
             (Pick::CloudEvents, Property::Kind) => self.event.map(|event| event.kind.clone()),
             (Pick::CloudEvents, Property::Key) => self.event.and_then(|event| event.key.clone()),
-            (Pick::Body(pointer), _) => return self.json.and_then(|json| json.pointer(pointer)).map_or(Ok(None), scalar),
+            (Pick::Body(pointer), _) => {
+                return self.json.and_then(|json| json.pointer(pointer)).map_or(Ok(None), scalar);
+            }
             (Pick::Joined(picks), _) => {
                 let parts: Option<Vec<String>> =
                     picks.iter().map(|pick| self.text(pick, property)).collect::<Result<_, _>>()?;
@@ -328,7 +333,9 @@ fn scalar(value: &Value) -> Result<Option<String>, String> {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(text.clone())),
         Value::Number(number) if number.is_i64() || number.is_u64() => Ok(Some(number.to_string())),
-        Value::Number(_) => Err("a number that is not a 64-bit integer names nothing surely: send it as a string".into()),
+        Value::Number(_) => {
+            Err("a number that is not a 64-bit integer names nothing surely: send it as a string".into())
+        }
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err("it must be a string or an integer".into()),
     }
 }
@@ -412,7 +419,11 @@ mod tests {
     fn the_time_inside_an_id_wins() {
         let identity = Identity { time: Some(Pick::Body("/at".into())), ..Identity::default() };
         let at = |id: &str| {
-            identity.identify(Envelope::new(id, r#"{"at":"2020-01-01T00:00:00Z"}"#)).unwrap().time.map(Timestamp::as_millis)
+            identity
+                .identify(Envelope::new(id, r#"{"at":"2020-01-01T00:00:00Z"}"#))
+                .unwrap()
+                .time
+                .map(Timestamp::as_millis)
         };
         assert_eq!(at("018f2f1e-3c00-7abc-8def-0123456789ab"), Some(0x018f_2f1e_3c00));
         assert_eq!(at("01ARYZ6S41TSV4RRFFQ69G5FAV"), Some(1_469_918_176_385));
@@ -429,7 +440,10 @@ mod tests {
             identity.identify(Envelope::new("a", long)).unwrap_err()
         };
         let refused = of(b'y');
-        assert_eq!((refused.reason, refused.envelope.body.len(), refused.envelope.length()), (Reason::TooLarge, CUT_LENGTH, 100_001));
+        assert_eq!(
+            (refused.reason, refused.envelope.body.len(), refused.envelope.length()),
+            (Reason::TooLarge, CUT_LENGTH, 100_001)
+        );
         assert_ne!(refused.fingerprint, of(b'z').fingerprint);
     }
 }

@@ -80,7 +80,8 @@ mod tests {
     #[test]
     fn looks_on_its_own_machine_and_listens_elsewhere() {
         let me = Instance::current();
-        let seen = |instance: &Instance, seconds| Seen { instance: instance.clone(), silent: Duration::from_secs(seconds) };
+        let seen =
+            |instance: &Instance, seconds| Seen { instance: instance.clone(), silent: Duration::from_secs(seconds) };
         let twin = Instance { id: "other".into(), ..me.clone() };
         assert!(seen(&me, 1000).lives(&me));
         if !me.place.is_empty() {

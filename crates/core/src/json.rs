@@ -142,6 +142,9 @@ mod tests {
             let reason = parse(body).unwrap_err();
             assert!(reason.contains(word), "{:?}: {reason}", String::from_utf8_lossy(body));
         }
-        assert!(!parse(br#"{"card":"4111-secret","card":1}"#).unwrap_err().contains("4111"), "a reason quotes no payload");
+        assert!(
+            !parse(br#"{"card":"4111-secret","card":1}"#).unwrap_err().contains("4111"),
+            "a reason quotes no payload"
+        );
     }
 }

@@ -134,7 +134,9 @@ impl<S: Store> DerefMut for Guest<S> {
 async fn in_time<T>(limit: Duration, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     match tokio::time::timeout(limit, work).await {
         Ok(answer) => answer,
-        Err(_) => Err(StoreError::new(Trouble::Unreachable, format!("the store gave no answer for {} s", limit.as_secs()))),
+        Err(_) => {
+            Err(StoreError::new(Trouble::Unreachable, format!("the store gave no answer for {} s", limit.as_secs())))
+        }
     }
 }
 

@@ -111,7 +111,12 @@ impl Failure {
 
 impl<S: Store> Passage<S> {
     /// Takes a batch through. Ids must differ within the batch (law 4).
-    pub(crate) async fn pass(&self, batch: &[Passenger<'_>], work: &impl Work<S>, wait: ClaimWait) -> Result<Passed, Stopped> {
+    pub(crate) async fn pass(
+        &self,
+        batch: &[Passenger<'_>],
+        work: &impl Work<S>,
+        wait: ClaimWait,
+    ) -> Result<Passed, Stopped> {
         let started = Instant::now();
         let (mut open, claimed) = self.claim(batch, wait).await?;
         let now = open.lane().now();
@@ -161,7 +166,9 @@ impl<S: Store> Passage<S> {
             Claim::Fresh if behind.contains(&at) => Outcome::Deferred,
             Claim::Fresh => Outcome::Processed,
             Claim::Duplicate => Outcome::Duplicate,
-            Claim::Conflict if self.on_conflict == OnConflict::DeadLetter && seen_before.next() == Some(true) => Outcome::Duplicate,
+            Claim::Conflict if self.on_conflict == OnConflict::DeadLetter && seen_before.next() == Some(true) => {
+                Outcome::Duplicate
+            }
             Claim::Conflict => Outcome::Conflict,
         };
         let permits = (0..batch.len()).map(|at| AckPermit::new(batch[at].message.token, outcome(at))).collect();
@@ -195,7 +202,13 @@ impl<S: Store> Passage<S> {
     }
 
     /// Law 26. Far from the floor nothing is asked: a swept claim is older than the window, and messages later than now + skew are refused.
-    async fn refuse_stale(&self, batch: &[Passenger<'_>], fresh: &[usize], now: Timestamp, open: &mut Open<S>) -> Result<(), Stopped> {
+    async fn refuse_stale(
+        &self,
+        batch: &[Passenger<'_>],
+        fresh: &[usize],
+        now: Timestamp,
+        open: &mut Open<S>,
+    ) -> Result<(), Stopped> {
         if self.on_stale == OnStale::Process {
             return Ok(());
         }
@@ -206,7 +219,8 @@ impl<S: Store> Passage<S> {
         }
         let floor = open.lane().floor(self.consumer).await.map_err(before_work)?;
         let Some(limit) = floor.map(|floor| floor.plus(self.skew())) else { return Ok(()) };
-        let stale: Vec<usize> = fresh.iter().copied().filter(|at| timed(at).is_some_and(|time| time <= limit)).collect();
+        let stale: Vec<usize> =
+            fresh.iter().copied().filter(|at| timed(at).is_some_and(|time| time <= limit)).collect();
         if stale.is_empty() { Ok(()) } else { Err(Stopped::Stale(stale)) }
     }
 
@@ -257,9 +271,16 @@ impl<S: Store> Passage<S> {
     }
 
     /// Puts a failed message into the inbox, or back into it.
-    pub(crate) async fn defer(&self, passenger: Passenger<'_>, tries: u32, delay: Duration, error: String) -> Result<AckPermit, Stopped> {
+    pub(crate) async fn defer(
+        &self,
+        passenger: Passenger<'_>,
+        tries: u32,
+        delay: Duration,
+        error: String,
+    ) -> Result<AckPermit, Stopped> {
         let message = passenger.message;
-        let mut writes = Writes { closed: passenger.careful.then(|| message.id.clone()).into_iter().collect(), ..Writes::default() };
+        let mut writes =
+            Writes { closed: passenger.careful.then(|| message.id.clone()).into_iter().collect(), ..Writes::default() };
         match passenger.waiting {
             Some(_) => writes.retried.push(Retried { id: message.id.clone(), attempts: tries, delay, error }),
             None => writes.waiting.push(self.waiting(message, tries, delay, error)),
@@ -276,7 +297,13 @@ impl<S: Store> Passage<S> {
     }
 
     /// Makes a message a dead letter.
-    pub(crate) async fn bury(&self, passenger: Passenger<'_>, reason: Reason, tries: u32, error: String) -> Result<AckPermit, Stopped> {
+    pub(crate) async fn bury(
+        &self,
+        passenger: Passenger<'_>,
+        reason: Reason,
+        tries: u32,
+        error: String,
+    ) -> Result<AckPermit, Stopped> {
         let message = passenger.message;
         let letter = DeadLetter {
             reason,
@@ -307,7 +334,12 @@ impl<S: Store> Passage<S> {
     }
 
     /// Deferral and dead-lettering are claims too: where another copy was first, nothing is written (law 28).
-    async fn claim_for(&self, passenger: Passenger<'_>, writes: Writes, outcome: Outcome) -> Result<AckPermit, Stopped> {
+    async fn claim_for(
+        &self,
+        passenger: Passenger<'_>,
+        writes: Writes,
+        outcome: Outcome,
+    ) -> Result<AckPermit, Stopped> {
         let token = passenger.message.token;
         let (open, claimed) = self.begin(&[key_of(&passenger)], ClaimWait::Claim(TWIN_WAIT)).await?;
         match claimed.claims[0] {
@@ -320,7 +352,8 @@ impl<S: Store> Passage<S> {
                 Ok(AckPermit::new(token, Outcome::Duplicate))
             }
             Claim::Conflict if self.on_conflict == OnConflict::DeadLetter => {
-                let writes = Writes { dead: vec![conflict(passenger.message)], closed: writes.closed, ..Writes::default() };
+                let writes =
+                    Writes { dead: vec![conflict(passenger.message)], closed: writes.closed, ..Writes::default() };
                 let before = self.commit(open, &writes).await?;
                 Ok(AckPermit::new(token, seen(&before, 0, Reason::Conflict)))
             }
@@ -346,7 +379,9 @@ impl<S: Store> Passage<S> {
         let (open, _) = self.begin(&[], ClaimWait::Claim(TWIN_WAIT)).await?;
         let before = self.commit(open, &writes).await?;
         probe::point("after-bury");
-        let permit = |(at, (refused, token)): (usize, &(&Refused, u64))| AckPermit::new(*token, seen(&before, at, refused.reason));
+        let permit = |(at, (refused, token)): (usize, &(&Refused, u64))| {
+            AckPermit::new(*token, seen(&before, at, refused.reason))
+        };
         Ok(refused.iter().enumerate().map(permit).collect())
     }
 

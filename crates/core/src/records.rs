@@ -1,11 +1,11 @@
 //! The store's records beside the message's own transaction: names, positions, attempts, what is due, and what an operator asks for.
 
+use crate::broker::Positions;
 use crate::claim::{ClaimKey, Claimed, ConsumerNumber};
 use crate::dead_letter::StoredDeadLetter;
 use crate::inbox::Waiting;
 use crate::instance::{Instance, Seen};
 use crate::operate::{ConsumerStatus, DeadFilter, Discarded, Explained, Forgotten, SweptStep};
-use crate::broker::Positions;
 use crate::store::StoreError;
 use crate::time::Timestamp;
 use std::future::Future;
@@ -27,7 +27,11 @@ pub trait Records {
     // ---- names
 
     /// The number of a consumer's name, which is registered if it is new; its window is stored for the sweep of any process.
-    fn register(&mut self, consumer: &str, window: Option<Duration>) -> impl Future<Output = Answer<ConsumerNumber>> + Send;
+    fn register(
+        &mut self,
+        consumer: &str,
+        window: Option<Duration>,
+    ) -> impl Future<Output = Answer<ConsumerNumber>> + Send;
 
     /// The number of a name that may not be registered.
     fn consumer(&mut self, name: &str) -> impl Future<Output = Answer<Option<ConsumerNumber>>> + Send;
@@ -35,10 +39,15 @@ pub trait Records {
     // ---- looking before claiming
 
     /// What is known of these ids, without claiming: `Fresh` where there is no claim. Writes nothing.
-    fn look(&mut self, consumer: ConsumerNumber, keys: &[ClaimKey<'_>]) -> impl Future<Output = Answer<Claimed>> + Send;
+    fn look(&mut self, consumer: ConsumerNumber, keys: &[ClaimKey<'_>])
+    -> impl Future<Output = Answer<Claimed>> + Send;
 
     /// Which of these keys are held by a waiting message. Inside the lane's open transaction.
-    fn held_keys(&mut self, consumer: ConsumerNumber, keys: &[&str]) -> impl Future<Output = Answer<Vec<String>>> + Send;
+    fn held_keys(
+        &mut self,
+        consumer: ConsumerNumber,
+        keys: &[&str],
+    ) -> impl Future<Output = Answer<Vec<String>>> + Send;
 
     /// The consumer's floor, in a statement of its own inside the lane's open transaction (law 26).
     fn floor(&mut self, consumer: ConsumerNumber) -> impl Future<Output = Answer<Option<Timestamp>>> + Send;
@@ -49,7 +58,12 @@ pub trait Records {
     fn positions(&mut self, consumer: ConsumerNumber, source: &str) -> impl Future<Output = Answer<Positions>> + Send;
 
     /// Stores positions. Units that are not named stay as they are.
-    fn save_positions(&mut self, consumer: ConsumerNumber, source: &str, positions: &Positions) -> impl Future<Output = Answer<()>> + Send;
+    fn save_positions(
+        &mut self,
+        consumer: ConsumerNumber,
+        source: &str,
+        positions: &Positions,
+    ) -> impl Future<Output = Answer<()>> + Send;
 
     // ---- crashes (law 15)
 
@@ -66,7 +80,12 @@ pub trait Records {
     fn attempt(&mut self, consumer: ConsumerNumber, id: &str) -> impl Future<Output = Answer<Option<Attempt>>> + Send;
 
     /// Writes down that a process is about to run the handler for this message.
-    fn open_attempt(&mut self, consumer: ConsumerNumber, id: &str, attempt: &Attempt) -> impl Future<Output = Answer<()>> + Send;
+    fn open_attempt(
+        &mut self,
+        consumer: ConsumerNumber,
+        id: &str,
+        attempt: &Attempt,
+    ) -> impl Future<Output = Answer<()>> + Send;
 
     // ---- the inbox
 
@@ -80,7 +99,12 @@ pub trait Records {
 
     /// Deletes at most `rows` claims that are older than the consumer's window and whose message neither waits nor is a dead letter; the
     /// floor is written and committed first (laws 24–26).
-    fn sweep(&mut self, consumer: ConsumerNumber, window: Duration, rows: u32) -> impl Future<Output = Answer<SweptStep>> + Send;
+    fn sweep(
+        &mut self,
+        consumer: ConsumerNumber,
+        window: Duration,
+        rows: u32,
+    ) -> impl Future<Output = Answer<SweptStep>> + Send;
 
     // ---- what an operator asks for
 
@@ -94,7 +118,12 @@ pub trait Records {
     fn forget(&mut self, consumer: &str, id: &str) -> impl Future<Output = Answer<Forgotten>> + Send;
 
     /// Dead letters, oldest first, from number `after` on; at most `max`.
-    fn dead_letters(&mut self, filter: &DeadFilter, after: i64, max: usize) -> impl Future<Output = Answer<Vec<StoredDeadLetter>>> + Send;
+    fn dead_letters(
+        &mut self,
+        filter: &DeadFilter,
+        after: i64,
+        max: usize,
+    ) -> impl Future<Output = Answer<Vec<StoredDeadLetter>>> + Send;
 
     /// Removes a dead letter: the message is done with, its claim is stamped anew. `fingerprint`-exact by its number.
     fn discard(&mut self, number: i64) -> impl Future<Output = Answer<Discarded>> + Send;
@@ -102,7 +131,12 @@ pub trait Records {
     /// Puts a dead letter back as a waiting message, in one transaction: the claim is made where the letter had none, `waiting` goes to the
     /// inbox, the letter is removed. Where the id is claimed by another message the answer says so, and nothing changes.
     /// `replaces` names the dead letter of that other message, which goes when it is given.
-    fn replay(&mut self, number: i64, waiting: &Waiting, replaces: Option<i64>) -> impl Future<Output = Answer<Replayed>> + Send;
+    fn replay(
+        &mut self,
+        number: i64,
+        waiting: &Waiting,
+        replaces: Option<i64>,
+    ) -> impl Future<Output = Answer<Replayed>> + Send;
 }
 
 /// SQL that an application wants to run once on a database, e.g. its own tables.

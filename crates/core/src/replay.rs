@@ -41,7 +41,9 @@ pub enum ReplayError {
         error: String,
     },
     /// It may have been processed before.
-    #[error("it is stale: nobody can tell whether it was processed before. Look at your own data; if it was not, use --force")]
+    #[error(
+        "it is stale: nobody can tell whether it was processed before. Look at your own data; if it was not, use --force"
+    )]
     Stale,
     /// The id belongs to a message that is done or waits.
     #[error(
@@ -88,7 +90,10 @@ impl<S: Store> Semel<S> {
             ..DeadFilter::default()
         };
         let all = lane.dead_letters(&filter, 0, 100).await?;
-        Ok(all.iter().find(|other| other.letter.reason.claims() && other.letter.id == stored.letter.id).map(|other| other.number))
+        Ok(all
+            .iter()
+            .find(|other| other.letter.reason.claims() && other.letter.id == stored.letter.id)
+            .map(|other| other.number))
     }
 }
 

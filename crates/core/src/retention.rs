@@ -11,7 +11,11 @@ use std::time::Duration;
 pub const SWEEP_ROWS: u32 = 10_000;
 
 /// Sweeps one consumer's old claims until none is left, and answers how many there were.
-pub(crate) async fn sweep<S: Store>(lanes: &Arc<Lanes<S>>, consumer: ConsumerNumber, window: Duration) -> Result<u64, StoreError> {
+pub(crate) async fn sweep<S: Store>(
+    lanes: &Arc<Lanes<S>>,
+    consumer: ConsumerNumber,
+    window: Duration,
+) -> Result<u64, StoreError> {
     let mut deleted = 0;
     loop {
         let mut lane = lanes.guest().await?;

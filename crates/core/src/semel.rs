@@ -140,7 +140,12 @@ impl<S: Store> Semel<S> {
     /// `work` may run more than once (a fresh clone each time, in a fresh transaction, after a deadlock); its effects in the store happen
     /// once. Without an id, with an invalid one, or in conflict with an earlier content, the message becomes a dead letter and the permit says
     /// so. Nothing is tried again and nothing is deferred: on `Err` do not acknowledge, and the broker's redelivery is the next try.
-    pub async fn process(&self, consumer: &str, message: &impl Deliverable, work: impl WorkFn<S, ()>) -> Result<AckPermit, ProcessError> {
+    pub async fn process(
+        &self,
+        consumer: &str,
+        message: &impl Deliverable,
+        work: impl WorkFn<S, ()>,
+    ) -> Result<AckPermit, ProcessError> {
         let number = self.number(consumer).await?;
         let passage = Passage {
             lanes: self.lanes.clone(),
@@ -170,7 +175,9 @@ impl<S: Store> Semel<S> {
                     let permit = passed.permits.remove(0);
                     return Ok(if unsure { permit.after_unknown() } else { permit });
                 }
-                Err(Stopped::Stale(_)) => return passage.bury(passenger, Reason::Stale, 0, STALE.to_owned()).await.map_err(told),
+                Err(Stopped::Stale(_)) => {
+                    return passage.bury(passenger, Reason::Stale, 0, STALE.to_owned()).await.map_err(told);
+                }
                 Err(Stopped::Rerun(_)) if reruns < RERUNS_MAX => {}
                 Err(Stopped::Unknown(_)) if reruns < RERUNS_MAX => unsure = true,
                 Err(stopped) => return Err(told(stopped)),
@@ -183,8 +190,12 @@ impl<S: Store> Semel<S> {
     /// A transaction without a message: for a web request or a job. The same proof before COMMIT, the same re-runs, the same time limit.
     /// Without a claim an unknown outcome of COMMIT stays unknown: it is returned as an error of the store.
     pub async fn transaction<T: Send>(&self, work: impl WorkFn<S, T>) -> Result<T, ProcessError> {
-        let claims =
-            Claims { consumer: ConsumerNumber(0), keys: &[], wait: ClaimWait::Claim(TWIN_WAIT), time_limit: TIME_LIMIT };
+        let claims = Claims {
+            consumer: ConsumerNumber(0),
+            keys: &[],
+            wait: ClaimWait::Claim(TWIN_WAIT),
+            time_limit: TIME_LIMIT,
+        };
         let mut reruns = 0;
         loop {
             let (mut open, _) = self.lanes.begin(&claims).await?;

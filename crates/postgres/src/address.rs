@@ -45,7 +45,9 @@ impl Address {
         // The driver's text names what it could not read, never the whole URL.
         let options: PgConnectOptions = url.parse().map_err(|error: sqlx::Error| StoreError {
             trouble: Trouble::Other,
-            message: format!("the store's URL cannot be read: {error}; it looks like postgres://USER:PASSWORD@HOST:PORT/DATABASE"),
+            message: format!(
+                "the store's URL cannot be read: {error}; it looks like postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+            ),
             source: Some(Box::new(error)),
         })?;
         // The driver would log each statement, and each slow one as a warning: a claim that waits for its twin is no news.
@@ -81,7 +83,10 @@ fn checked(text: &str) -> Result<(String, Duration), String> {
     // The rest of a password that ends too early must not be read, and shown, as a parameter or a database.
     let (_, path) = place.split_once("://").unwrap_or_default().1.split_once('/').unwrap_or_default();
     if path.contains('@') || query.is_some_and(|query| query.split('=').next().unwrap_or_default().contains('@')) {
-        return Err("the store's URL holds a `/` or `?` before its last `@`; inside a password they are written %2F and %3F".into());
+        return Err(
+            "the store's URL holds a `/` or `?` before its last `@`; inside a password they are written %2F and %3F"
+                .into(),
+        );
     }
     let Some(query) = query else { return Ok((text.to_owned(), CONNECT_TIMEOUT)) };
     let mut timeout = CONNECT_TIMEOUT;
@@ -90,13 +95,20 @@ fn checked(text: &str) -> Result<(String, Duration), String> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match name {
             "connect_timeout" => {
-                let seconds: u64 = value.parse().map_err(|_| "connect_timeout in the store's URL is no number of seconds".to_owned())?;
+                let seconds: u64 = value
+                    .parse()
+                    .map_err(|_| "connect_timeout in the store's URL is no number of seconds".to_owned())?;
                 // As with libpq, 0 is no limit; a day is as good, and can be added to a clock.
                 timeout = Duration::from_secs(if seconds == 0 { 86_400 } else { seconds.min(86_400) });
             }
-            name if PARAMETERS.contains(&name) || name.starts_with("options[") || name.starts_with("options%5B") => kept.push(pair),
+            name if PARAMETERS.contains(&name) || name.starts_with("options[") || name.starts_with("options%5B") => {
+                kept.push(pair)
+            }
             name => {
-                return Err(format!("the store's URL has the parameter {name:?}, which is none of {}", PARAMETERS.join(", ")));
+                return Err(format!(
+                    "the store's URL has the parameter {name:?}, which is none of {}",
+                    PARAMETERS.join(", ")
+                ));
             }
         }
     }
@@ -150,7 +162,9 @@ mod tests {
 
     #[test]
     fn names_the_place_without_the_password() {
-        let address = Address::parse("postgres://ada:s3cret@db.example:6000/shop?connect_timeout=3&application_name=till").unwrap();
+        let address =
+            Address::parse("postgres://ada:s3cret@db.example:6000/shop?connect_timeout=3&application_name=till")
+                .unwrap();
         assert_eq!(address.to_string(), "db.example:6000/shop as ada");
         assert_eq!(format!("{address:?}"), "db.example:6000/shop as ada");
         assert_eq!(address.connect_timeout, Duration::from_secs(3));

@@ -3,9 +3,9 @@
 use semel_core::{BodyDigest, Fingerprint, Timestamp};
 use std::time::Duration;
 
-/// What `timestamptz` can hold: 4713 BC to 294276 AD.
-const MILLIS_MIN: i64 = -210_866_803_200_000;
-const MILLIS_MAX: i64 = 9_224_318_015_999_999;
+/// A little less than what `timestamptz` can hold, 4713 BC to 294276 AD: at its very ends the way over floating point would leave it.
+const MILLIS_MIN: i64 = -210_860_000_000_000;
+const MILLIS_MAX: i64 = 9_224_000_000_000_000;
 /// A thousand years: beyond it an interval could leave what `timestamptz` can hold.
 const DURATION_MAX: i64 = 1000 * 366 * 24 * 3600 * 1000;
 /// Longer references are shortened: a b-tree takes no entry of more than a third of a page.

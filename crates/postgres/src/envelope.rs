@@ -20,7 +20,9 @@ impl<'a> FromIterator<&'a Envelope> for Columns<'a> {
         let mut columns = Columns::default();
         for envelope in envelopes {
             columns.properties.push(properties(envelope));
-            columns.headers.push(Value::from_iter(envelope.headers.iter().map(|(name, value)| vec![&**name, &**value])).to_string());
+            columns.headers.push(
+                Value::from_iter(envelope.headers.iter().map(|(name, value)| vec![&**name, &**value])).to_string(),
+            );
             columns.body.push(&envelope.body);
             columns.body_length.push(envelope.cut.as_ref().map(|cut| i64::try_from(cut.length).unwrap_or(i64::MAX)));
             columns.body_digest.push(envelope.cut.as_ref().map(|cut| &cut.digest[..]));

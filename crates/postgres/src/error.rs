@@ -123,12 +123,20 @@ impl Fault {
 
     /// What happened, and what to do next. The driver's text stands in it only where it can hold no value of a message.
     fn sentence(self, error: &sqlx::Error) -> String {
-        let said = database_error(error).map_or_else(|| error.to_string(), |error| error.message().to_owned());
+        let said = match (database_error(error), error) {
+            (Some(error), _) => error.message().to_owned(),
+            (None, sqlx::Error::Io(error)) => error.to_string(),
+            (None, error) => error.to_string(),
+        };
         match self {
-            Fault::Unreachable => format!("it does not answer ({said}); check that it runs and can be reached"),
-            Fault::Ended => format!("it ended the connection ({said}); it is stopping, starting, or somebody ended this session"),
+            Fault::Unreachable => format!("the connection failed ({said}); check that it runs and can be reached"),
+            Fault::Ended => {
+                format!("it ended the connection ({said}); it is stopping, starting, or somebody ended this session")
+            }
             Fault::Full => {
-                format!("it has no connection left ({said}); use fewer lanes, or raise the limit of the server, role or database")
+                format!(
+                    "it has no connection left ({said}); use fewer lanes, or raise the limit of the server, role or database"
+                )
             }
             Fault::Rerun => "it met a deadlock or a serialization failure; the transaction can be run again".into(),
             Fault::Busy => "another transaction held a lock for too long; try again".into(),
@@ -140,13 +148,19 @@ impl Fault {
             Fault::Permission => format!("the role may not do this ({said}); grant it what semel's schema asks for"),
             Fault::Aborted => "the transaction had already failed".into(),
             Fault::Canceled => "the statement ran over its time limit, or somebody cancelled it".into(),
-            Fault::Idle => "the transaction stood idle for longer than its time limit, and the server ended the session".into(),
+            Fault::Idle => {
+                "the transaction stood idle for longer than its time limit, and the server ended the session".into()
+            }
             Fault::Password => format!("it refused the user name or password ({said}); correct the store's URL"),
             Fault::NoDatabase => format!("there is no such database ({said}); create it, or correct the store's URL"),
             Fault::Tls => {
-                format!("no TLS connection came about ({said}); use a build with TLS, or sslmode=disable where the network is trusted")
+                format!(
+                    "no TLS connection came about ({said}); use a build with TLS, or sslmode=disable where the network is trusted"
+                )
             }
-            Fault::Foreign => "what answered did not speak PostgreSQL's protocol; check host and port of the store's URL".into(),
+            Fault::Foreign => {
+                "what answered did not speak PostgreSQL's protocol; check host and port of the store's URL".into()
+            }
             Fault::Code => format!(
                 "it answered with the error {}; what it said is in the error's source, for it may hold values",
                 code(error).unwrap_or_default()
@@ -178,7 +192,11 @@ mod tests {
     fn finds_the_driver_in_the_chain_and_nothing_else() {
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!(trouble_in(&Wrapped(sqlx::Error::Io(refused()))), Trouble::Unreachable);
-        assert_eq!(trouble_in(&refused()), Trouble::Other, "a handler's own connection to elsewhere is no outage of the store");
+        assert_eq!(
+            trouble_in(&refused()),
+            Trouble::Other,
+            "a handler's own connection to elsewhere is no outage of the store"
+        );
         assert_eq!(trouble_in(&StoreError::new(Trouble::Schema, "x")), Trouble::Schema);
     }
 

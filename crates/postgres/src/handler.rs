@@ -81,7 +81,8 @@ impl SqlHandler {
         show_batch(&mut outer, "[]").await.map_err(failed)?;
         let mut names_may_change = false;
         for (number, text) in self.texts.iter().enumerate() {
-            let which = if self.texts.len() == 1 { String::new() } else { format!(", statement {} of the list", number + 1) };
+            let which =
+                if self.texts.len() == 1 { String::new() } else { format!(", statement {} of the list", number + 1) };
             let Some(all) = statements::split(&text.sql) else {
                 names_may_change = true;
                 continue;
@@ -151,7 +152,11 @@ async fn prepare(
     inner.rollback().await.map_err(Problem::Store)?;
     match prepared {
         // A table, column, function or type that an earlier statement may make.
-        Err(error) if names_may_change && matches!(code(&error), Some("42P01" | "42703" | "42883" | "42704" | "3F000")) => Ok(()),
+        Err(error)
+            if names_may_change && matches!(code(&error), Some("42P01" | "42703" | "42883" | "42704" | "3F000")) =>
+        {
+            Ok(())
+        }
         Err(error) => Err(Problem::Sql(words(&error, &padded))),
         Ok(_) => Ok(()),
     }

@@ -5,7 +5,8 @@ use crate::error::{code, store_error};
 use crate::session::Hello;
 use crate::{transaction, writes};
 use semel_core::{
-    Claim, ClaimKey, ClaimWait, Claimed, Claims, ConsumerNumber, Fingerprint, Lane, StoreError, Timestamp, Trouble, Writes, Written,
+    Claim, ClaimKey, ClaimWait, Claimed, Claims, ConsumerNumber, Fingerprint, Lane, StoreError, Timestamp, Trouble,
+    Writes, Written,
 };
 use sqlx::postgres::PgConnection;
 use std::collections::{HashMap, HashSet};
@@ -75,7 +76,10 @@ impl PostgresLane {
             () if taken.ids.contains(key.id) => Ok(Claim::Fresh),
             () if key.waiting.is_some() => Ok(Claim::Duplicate),
             () => known.verdict(key).ok_or_else(|| {
-                StoreError::new(Trouble::Rerun, "a claim was removed while it was read; the transaction can be run again")
+                StoreError::new(
+                    Trouble::Rerun,
+                    "a claim was removed while it was read; the transaction can be run again",
+                )
             }),
         });
         Ok(Claimed { claims: claims.collect::<Result<_, _>>()?, keys_held: taken.keys_held || known.keys_held })
@@ -245,7 +249,11 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) async fn of(conn: &mut PgConnection, consumer: ConsumerNumber, ids: &[&str]) -> Result<Known, StoreError> {
+    pub(crate) async fn of(
+        conn: &mut PgConnection,
+        consumer: ConsumerNumber,
+        ids: &[&str],
+    ) -> Result<Known, StoreError> {
         type Row = (Option<Vec<String>>, Option<Vec<Vec<u8>>>, Option<Vec<i16>>, bool);
         let (ids, digests, versions, keys_held): Row = sqlx::query_as(include_str!("../sql/verdicts.sql"))
             .bind(consumer.0)

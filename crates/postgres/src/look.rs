@@ -7,11 +7,17 @@ use semel_core::{Claim, ClaimKey, Claimed, ConsumerNumber, StoreError};
 use sqlx::postgres::PgConnection;
 use std::collections::HashSet;
 
-pub(crate) async fn look(conn: &mut PgConnection, consumer: ConsumerNumber, keys: &[ClaimKey<'_>]) -> Result<Claimed, StoreError> {
+pub(crate) async fn look(
+    conn: &mut PgConnection,
+    consumer: ConsumerNumber,
+    keys: &[ClaimKey<'_>],
+) -> Result<Claimed, StoreError> {
     let ids: Vec<&str> = keys.iter().filter(|key| key.waiting.is_none()).map(|key| key.id).collect();
     let known = if ids.is_empty() { Known::default() } else { Known::of(conn, consumer, &ids).await? };
-    let waiting: Vec<(&str, i32)> = keys.iter().filter_map(|key| Some((key.id, convert::count(key.waiting?)))).collect();
-    let (still, held) = if waiting.is_empty() { Default::default() } else { still_waiting(conn, consumer, &waiting).await? };
+    let waiting: Vec<(&str, i32)> =
+        keys.iter().filter_map(|key| Some((key.id, convert::count(key.waiting?)))).collect();
+    let (still, held) =
+        if waiting.is_empty() { Default::default() } else { still_waiting(conn, consumer, &waiting).await? };
     let claims = keys.iter().map(|key| match key.waiting {
         Some(_) if still.contains(key.id) => Claim::Fresh,
         Some(_) => Claim::Duplicate,

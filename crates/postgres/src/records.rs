@@ -14,8 +14,8 @@ mod sweep;
 use crate::lane::PostgresLane;
 use crate::{look, schema};
 use semel_core::{
-    Attempt, ClaimKey, Claimed, ConsumerNumber, ConsumerStatus, DeadFilter, Discarded, Explained, Forgotten, Instance, Positions,
-    Records, Replayed, Seen, Setup, StoreError, StoredDeadLetter, SweptStep, Timestamp, Waiting,
+    Attempt, ClaimKey, Claimed, ConsumerNumber, ConsumerStatus, DeadFilter, Discarded, Explained, Forgotten, Instance,
+    Positions, Records, Replayed, Seen, Setup, StoreError, StoredDeadLetter, SweptStep, Timestamp, Waiting,
 };
 use std::time::Duration;
 

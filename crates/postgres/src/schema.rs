@@ -10,7 +10,8 @@ use sqlx::{AssertSqlSafe, Executor};
 use std::cmp::Ordering;
 
 /// One file a version, in order; never edited.
-const MIGRATIONS: [&str; 2] = [include_str!("../migrations/0001_tables.sql"), include_str!("../migrations/0002_contract.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001_tables.sql"), include_str!("../migrations/0002_contract.sql")];
 
 /// The whole schema as SQL, the SQL contract included: what `migrate` runs on an empty database, for those who run their migrations
 /// themselves. It says by itself which version it is.
@@ -27,7 +28,8 @@ const LOCK: i64 = 0x73_65_6d_65_6c;
 const VERSION: i32 = MIGRATIONS.len() as i32;
 
 pub(crate) async fn migrate(lane: &mut PostgresLane, setups: &[Setup]) -> Result<(), StoreError> {
-    if let Some(Setup { name, .. }) = setups.iter().find(|setup| setup.sql.contains('\0') || setup.name.contains('\0')) {
+    if let Some(Setup { name, .. }) = setups.iter().find(|setup| setup.sql.contains('\0') || setup.name.contains('\0'))
+    {
         let message = format!("the setup file {} holds U+0000, which PostgreSQL takes nowhere", clean(name));
         return Err(StoreError::new(Trouble::Other, message));
     }
@@ -64,7 +66,8 @@ async fn current(conn: &mut PgConnection) -> Result<i32, StoreError> {
     if !exists {
         return Ok(0);
     }
-    let version: Option<i32> = sqlx::query_scalar(include_str!("../sql/version.sql")).fetch_one(conn).await.map_err(failed)?;
+    let version: Option<i32> =
+        sqlx::query_scalar(include_str!("../sql/version.sql")).fetch_one(conn).await.map_err(failed)?;
     let version = version.unwrap_or(0);
     if version > VERSION { Err(judge(version)) } else { Ok(version) }
 }
@@ -83,7 +86,9 @@ fn judge(version: i32) -> StoreError {
         (_, Ordering::Greater) => format!(
             "this database was made by a newer semel (schema {version}, this program knows {VERSION}): use the newer program"
         ),
-        _ => format!("this database has an older schema of semel's ({version}, this program needs {VERSION}): run `semel migrate`"),
+        _ => format!(
+            "this database has an older schema of semel's ({version}, this program needs {VERSION}): run `semel migrate`"
+        ),
     };
     StoreError::new(Trouble::Schema, message)
 }
@@ -146,7 +151,9 @@ async fn run(conn: &mut PgConnection, setup: &Setup, mark: &str) -> Result<(), S
         return Err(StoreError::new(Trouble::Other, message));
     }
     // A dump sets search_path and more for its session: that must not reach the next file, nor the handlers.
-    let reset = format!("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL semel.transaction = '{mark}'; {UNLIMITED}");
+    let reset = format!(
+        "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL semel.transaction = '{mark}'; {UNLIMITED}"
+    );
     conn.execute(AssertSqlSafe(reset)).await.map_err(refused)?;
     sqlx::query(include_str!("../sql/setup_done.sql")).bind(name).bind(sql).execute(conn).await.map_err(refused)?;
     Ok(())

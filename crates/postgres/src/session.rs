@@ -56,7 +56,8 @@ impl Hello {
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let version = self.version;
         if version < SERVER_MIN {
-            let message = format!("the server is PostgreSQL {}; semel needs {} or later", version / 10_000, SERVER_MIN / 10_000);
+            let message =
+                format!("the server is PostgreSQL {}; semel needs {} or later", version / 10_000, SERVER_MIN / 10_000);
             return Err(StoreError::new(Trouble::Other, message));
         }
         if self.encoding != "UTF8" {

@@ -3,7 +3,7 @@
 /// One statement of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Statement<'a> {
-    /// The text, comments included, without its semicolon.
+    /// The text from its first word on, without its semicolon.
     pub(crate) text: &'a str,
     /// Where it begins in the whole text, in bytes.
     pub(crate) place: usize,
@@ -24,7 +24,10 @@ impl Statement<'_> {
 
     /// Whether it can make tables, functions or settings that later statements need.
     pub(crate) fn may_change_names(&self) -> bool {
-        !matches!(self.words.first().map(String::as_str), Some("select" | "insert" | "update" | "delete" | "merge" | "with" | "values" | "table"))
+        !matches!(
+            self.words.first().map(String::as_str),
+            Some("select" | "insert" | "update" | "delete" | "merge" | "with" | "values" | "table")
+        )
     }
 }
 
@@ -32,24 +35,24 @@ impl Statement<'_> {
 /// the semicolons ambiguous.
 pub(crate) fn split(sql: &str) -> Option<Vec<Statement<'_>>> {
     let mut all = Vec::new();
-    let mut start = 0;
-    let mut words: Vec<String> = Vec::new();
     let mut place = 0;
-    let mut anything = false;
+    // Where the statement begins that is being read, once it has.
+    let mut start = None;
+    let mut words: Vec<String> = Vec::new();
     let mut last = String::new();
     while let Some(token) = Token::at(&sql[place..]) {
         let text = &sql[place..place + token.length];
         match token.kind {
             Kind::Space => {}
             Kind::Semicolon => {
-                if anything {
+                if let Some(start) = start.take() {
                     all.push(Statement { text: &sql[start..place], place: start, words: std::mem::take(&mut words) });
                 }
-                start = place + token.length;
-                anything = false;
+                last.clear();
             }
             Kind::Word => {
                 let word = text.to_ascii_lowercase();
+                start = start.or(Some(place));
                 if last == "begin" && word == "atomic" {
                     return None;
                 }
@@ -57,16 +60,15 @@ pub(crate) fn split(sql: &str) -> Option<Vec<Statement<'_>>> {
                     words.push(word.clone());
                 }
                 last = word;
-                anything = true;
             }
             Kind::Other => {
+                start = start.or(Some(place));
                 last.clear();
-                anything = true;
             }
         }
         place += token.length;
     }
-    if anything {
+    if let Some(start) = start {
         all.push(Statement { text: &sql[start..], place: start, words });
     }
     Some(all)
@@ -175,22 +177,45 @@ mod tests {
         assert_eq!(texts(r"select E'\';'; select e'\\'; x"), [r"select E'\';'", r"select e'\\'", "x"]);
         assert_eq!(texts(r"select '\'; select 2"), [r"select '\'", "select 2"]);
         assert_eq!(texts("select \"a;b\" -- ; no\n; select 2 -- end"), ["select \"a;b\" -- ; no", "select 2 -- end"]);
-        assert_eq!(texts("/* ; /* ; */ ; */ select 1; /* nothing */ ;; -- nothing"), ["/* ; /* ; */ ; */ select 1"]);
-        assert_eq!(texts("do $$ begin a; b; end $$; select $x$ ; $$ ; $x$"), ["do $$ begin a; b; end $$", "select $x$ ; $$ ; $x$"]);
+        assert_eq!(texts("/* ; /* ; */ ; */ select 1; /* nothing */ ;; -- nothing"), ["select 1"]);
+        assert_eq!(
+            texts("do $$ begin a; b; end $$; select $x$ ; $$ ; $x$"),
+            ["do $$ begin a; b; end $$", "select $x$ ; $$ ; $x$"]
+        );
         assert_eq!(texts("select a$b; select $1; select c$"), ["select a$b", "select $1", "select c$"]);
         assert_eq!(texts("select 'ü;' as ü; select 'open; "), ["select 'ü;' as ü", "select 'open;"]);
         assert_eq!(texts(""), Vec::<&str>::new());
         assert_eq!(texts("select 2/*"), ["select 2/*"]);
+        let second = &split("a;\n\n -- b\n c").unwrap()[1];
+        assert_eq!((second.place, second.text, &*second.words), (12, "c", &["c".to_owned()][..]));
         assert_eq!(split("create function f() returns int begin atomic select 1; end"), None);
     }
 
     #[test]
     fn knows_what_ends_a_transaction() {
         let ends = |sql: &str| split(sql).unwrap()[0].is_transaction_control();
-        for sql in ["commit", "-- so\n COMMIT and chain", "rollback", "end", "abort work", "begin", "Start Transaction", "prepare transaction 'x'", "rollback work"] {
+        for sql in [
+            "commit",
+            "-- so\n COMMIT and chain",
+            "rollback",
+            "end",
+            "abort work",
+            "begin",
+            "Start Transaction",
+            "prepare transaction 'x'",
+            "rollback work",
+        ] {
             assert!(ends(sql), "{sql}");
         }
-        for sql in ["rollback to x", "rollback work to savepoint x", "savepoint commit", "release x", "prepare p as select 1", "select 'commit'", "insert into commit select 1"] {
+        for sql in [
+            "rollback to x",
+            "rollback work to savepoint x",
+            "savepoint commit",
+            "release x",
+            "prepare p as select 1",
+            "select 'commit'",
+            "insert into commit select 1",
+        ] {
             assert!(!ends(sql), "{sql}");
         }
     }

@@ -68,7 +68,10 @@ impl Postgres {
                 let limit = self.address.connect_timeout.as_secs();
                 return Err(StoreError::new(
                     Trouble::Unreachable,
-                    format!("PostgreSQL did not answer within {limit} s ({}): check host and port, and what lies between", self.address),
+                    format!(
+                        "PostgreSQL did not answer within {limit} s ({}): check host and port, and what lies between",
+                        self.address
+                    ),
                 ));
             }
         };

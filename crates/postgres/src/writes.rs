@@ -7,7 +7,11 @@ use semel_core::{ConsumerNumber, DeadLetter, Reason, Retried, StoreError, VARIAN
 use sqlx::postgres::PgConnection;
 use std::collections::HashSet;
 
-pub(crate) async fn write(conn: &mut PgConnection, consumer: ConsumerNumber, writes: &Writes) -> Result<Written, StoreError> {
+pub(crate) async fn write(
+    conn: &mut PgConnection,
+    consumer: ConsumerNumber,
+    writes: &Writes,
+) -> Result<Written, StoreError> {
     let Writes { waiting, retried, finished, dead, closed } = writes;
     let mut written = Written::default();
     if !waiting.is_empty() {
@@ -103,7 +107,11 @@ impl<'a> Letter<'a> {
     }
 }
 
-async fn bury_round(conn: &mut PgConnection, consumer: ConsumerNumber, letters: &[&Letter<'_>]) -> sqlx::Result<Vec<bool>> {
+async fn bury_round(
+    conn: &mut PgConnection,
+    consumer: ConsumerNumber,
+    letters: &[&Letter<'_>],
+) -> sqlx::Result<Vec<bool>> {
     let columns = Columns::from_iter(letters.iter().map(|l| &l.letter.envelope));
     let all = || letters.iter().map(|l| l.letter);
     sqlx::query_scalar(include_str!("../sql/bury.sql"))

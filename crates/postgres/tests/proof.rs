@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Database, begin, claims, execute, key, letter, process, text, write};
-use semel_core::{Claim, ClaimKey, ClaimWait, ConsumerNumber, Lane, Reason, Records, Store, StoreError, Trouble, Writes};
+use semel_core::{
+    Claim, ClaimKey, ClaimWait, ConsumerNumber, Lane, Reason, Records, Store, StoreError, Trouble, Writes,
+};
 use semel_postgres::{Postgres, PostgresLane};
 use sqlx::Connection;
 use std::time::{Duration, Instant};
@@ -19,7 +21,9 @@ async fn refused(handler: &str, keys: &[ClaimKey<'_>], database: &Database) -> S
     let (mut lane, consumer) = registered(database).await;
     begin(&mut lane, consumer, keys).await;
     sqlx::raw_sql(sqlx::AssertSqlSafe(handler)).execute(lane.conn()).await.ok();
-    lane.commit(&Writes { dead: vec![letter(Reason::Stale, Some("s"), "s")], ..Writes::default() }).await.expect_err(handler)
+    lane.commit(&Writes { dead: vec![letter(Reason::Stale, Some("s"), "s")], ..Writes::default() })
+        .await
+        .expect_err(handler)
 }
 
 #[tokio::test]
@@ -55,7 +59,11 @@ async fn what_a_handler_does_to_the_transaction_is_noticed() {
         assert!(error.message.contains("ended the transaction itself"), "{handler}: {error}");
     }
     assert_eq!(database.claims().await, 3, "a raw COMMIT keeps what it keeps");
-    assert_eq!(database.count("select count(*) from semel.dead_letter").await, 0, "but nothing was written outside a transaction");
+    assert_eq!(
+        database.count("select count(*) from semel.dead_letter").await,
+        0,
+        "but nothing was written outside a transaction"
+    );
 }
 
 #[tokio::test]
@@ -98,7 +106,11 @@ async fn a_leaked_nested_transaction_is_noticed_and_an_ended_one_is_a_savepoint(
     begin(&mut lane, consumer, &[key("b", "b")]).await;
     std::mem::forget(lane.conn().begin().await.unwrap());
     lane.rollback().await.unwrap();
-    assert_eq!(process(&mut lane, consumer, "b", "b").await.unwrap(), Claim::Fresh, "the lane is whole after a rollback");
+    assert_eq!(
+        process(&mut lane, consumer, "b", "b").await.unwrap(),
+        Claim::Fresh,
+        "the lane is whole after a rollback"
+    );
     let mut failing = lane.conn().begin().await.unwrap();
     sqlx::raw_sql("select 1 / 0").execute(&mut *failing).await.unwrap_err();
     failing.rollback().await.unwrap();
@@ -253,7 +265,8 @@ async fn codes_are_told_in_any_language() {
         ("23505", Trouble::Other),
         ("42P01", Trouble::Other),
     ] {
-        let raise = format!("do $$ begin raise exception 'nicht serialisierbar: s3cret' using errcode = '{code}'; end $$");
+        let raise =
+            format!("do $$ begin raise exception 'nicht serialisierbar: s3cret' using errcode = '{code}'; end $$");
         let error = sqlx::raw_sql(sqlx::AssertSqlSafe(raise)).execute(lane.conn()).await.unwrap_err();
         assert_eq!(Postgres::trouble(&error), trouble, "{code}");
         let wrapped = StoreError { trouble: Trouble::Other, message: "x".into(), source: Some(Box::new(error)) };

@@ -7,13 +7,13 @@ pub use semel_core::*;
 pub use semel_file as file;
 
 #[cfg(feature = "postgres")]
-pub use semel_postgres::Postgres;
-#[cfg(feature = "postgres")]
 #[doc(inline)]
 pub use semel_postgres as postgres;
+#[cfg(feature = "postgres")]
+pub use semel_postgres::Postgres;
 
-#[cfg(feature = "sqlite")]
-pub use semel_sqlite::Sqlite;
 #[cfg(feature = "sqlite")]
 #[doc(inline)]
 pub use semel_sqlite as sqlite;
+#[cfg(feature = "sqlite")]
+pub use semel_sqlite::Sqlite;

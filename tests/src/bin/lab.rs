@@ -3,7 +3,10 @@
 //! Prints the summary as JSON. The business table is `effect(id text)`.
 #![allow(clippy::print_stdout, reason = "a program whose output is read by tests")]
 
-use semel::{Consumer, Handler, HandlerError, HandlerResult, Identity, Message, Pick, Postgres, RetryPlan, Semel, Settings, Setup, Sqlite, Store, Tx};
+use semel::{
+    Consumer, Handler, HandlerError, HandlerResult, Identity, Message, Pick, Postgres, RetryPlan, Semel, Settings,
+    Setup, Sqlite, Store, Tx,
+};
 use serde::{Deserialize, Serialize};
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use std::time::Duration;
@@ -81,13 +84,19 @@ async fn work<S: Database>(store: S, file: String) -> Result<(), Box<dyn std::er
     let setup = Setup { name: "effect.sql".into(), sql: "create table effect (id text not null)".into() };
     semel.migrate(&[setup]).await?;
     let settings = Settings {
-        identity: Identity { id: Pick::Body("/id".into()), kind: Pick::Fixed(Task::KIND.into()), key: None, ..Identity::default() },
+        identity: Identity {
+            id: Pick::Body("/id".into()),
+            kind: Pick::Fixed(Task::KIND.into()),
+            key: None,
+            ..Identity::default()
+        },
         max_batch: 16,
         timeout: Duration::from_millis(1500),
         retry: RetryPlan { immediate: 1, deferred: Vec::new() },
         ..Settings::default()
     };
-    let summary = Consumer::named("lab", semel).settings(settings).handler::<Task>(Act).run(semel::file::source(file)).await?;
+    let summary =
+        Consumer::named("lab", semel).settings(settings).handler::<Task>(Act).run(semel::file::source(file)).await?;
     let semel::Summary { received, processed, duplicates, dead_lettered, deferred, .. } = summary;
     println!(
         "{}",

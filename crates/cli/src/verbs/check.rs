@@ -43,12 +43,16 @@ impl OnStore for Check {
                     failures.push(format!("consumer.{}.on.{kind:?}: {error}", consumer.name));
                 }
             }
-            warnings(config, consumer).iter().for_each(|text| output::say(format_args!("warning: consumer.{}: {text}", consumer.name)));
+            warnings(config, consumer)
+                .iter()
+                .for_each(|text| output::say(format_args!("warning: consumer.{}: {text}", consumer.name)));
         }
         if let Some(capacity) = semel.store().capacity().await? {
             let lanes: usize = config.consumers.iter().map(|consumer| consumer.lanes).sum();
             if lanes > capacity {
-                failures.push(format!("the lanes need {lanes} connections, and the server has {capacity} left for this role"));
+                failures.push(format!(
+                    "the lanes need {lanes} connections, and the server has {capacity} left for this role"
+                ));
             }
         }
         if failures.is_empty() {
@@ -64,16 +68,17 @@ fn warnings(config: &Config, consumer: &ConsumerConfig) -> Vec<String> {
     let waits: Duration = consumer.retry.deferred.iter().sum();
     if waits > consumer.window {
         warnings.push(format!(
-            "the retry plan may take {waits:?}, longer than the window of {:?}: copies that come after the window are not known any more; \
+            "the retry plan may take {waits}, longer than the window of {}: copies that come after the window are not known any more; \
              raise `window`",
-            consumer.window
+            output::span(consumer.window),
+            waits = output::span(waits),
         ));
     }
     if consumer.window < Duration::from_secs(3600) {
         warnings.push(format!(
-            "a window of {:?} forgets an id before most replays come; a source that is read again later is then processed again, \
+            "a window of {} forgets an id before most replays come; a source that is read again later is then processed again, \
              unless `time` lets semel refuse what is too old",
-            consumer.window
+            output::span(consumer.window)
         ));
     }
     if consumer.time.is_none() {
@@ -83,7 +88,8 @@ fn warnings(config: &Config, consumer: &ConsumerConfig) -> Vec<String> {
         );
     }
     if matches!(config.store, StoreAddress::Sqlite(_)) && consumer.lanes > 4 {
-        warnings.push(format!("SQLite writes one transaction at a time: {} lanes are no faster than 4", consumer.lanes));
+        warnings
+            .push(format!("SQLite writes one transaction at a time: {} lanes are no faster than 4", consumer.lanes));
     }
     warnings
 }

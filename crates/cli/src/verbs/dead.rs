@@ -129,7 +129,10 @@ impl OnStore for Show {
             let headers = envelope.headers.iter().map(|(name, value)| json!([name, value]));
             fields.insert("headers".to_owned(), headers.collect());
             fields.insert("body".to_owned(), json!(body));
-            fields.insert("body_is_whole".to_owned(), json!(envelope.cut.is_none() && !matches!(body, std::borrow::Cow::Owned(_))));
+            fields.insert(
+                "body_is_whole".to_owned(),
+                json!(envelope.cut.is_none() && !matches!(body, std::borrow::Cow::Owned(_))),
+            );
         }
         match (self.json, object) {
             (true, object) => output::json(&object),
@@ -183,13 +186,22 @@ impl OnStore for ActOn {
         }
         match failed {
             0 => Ok(()),
-            failed => Err(CliError::Failed(format!("{} left as they were", output::count(failed, "dead letter", "dead letters")))),
+            failed => Err(CliError::Failed(format!(
+                "{} left as they were",
+                output::count(failed, "dead letter", "dead letters")
+            ))),
         }
     }
 }
 
 impl ActOn {
-    async fn replay<S: SqlStore>(&self, semel: &Semel<S>, number: i64, new_id: Option<String>, force: bool) -> Result<(), CliError> {
+    async fn replay<S: SqlStore>(
+        &self,
+        semel: &Semel<S>,
+        number: i64,
+        new_id: Option<String>,
+        force: bool,
+    ) -> Result<(), CliError> {
         let filter = DeadFilter { number: Some(number), ..DeadFilter::default() };
         let mut lane = existing(semel).await?;
         let stored = lane.dead_letters(&filter, 0, 1).await?.pop();

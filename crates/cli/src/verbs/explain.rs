@@ -34,8 +34,12 @@ impl OnStore for Explain {
         if found.is_empty() {
             let who = self.consumer.as_deref().unwrap_or("no consumer");
             return Err(CliError::Failed(match self.consumer {
-                Some(_) => format!("{who} knows nothing of {id}: it never came, or it is older than the window and was swept"),
-                None => format!("{who} knows anything of {id}: it never came, or it is older than the window and was swept"),
+                Some(_) => {
+                    format!("{who} knows nothing of {id}: it never came, or it is older than the window and was swept")
+                }
+                None => {
+                    format!("{who} knows anything of {id}: it never came, or it is older than the window and was swept")
+                }
             }));
         }
         for explained in &found {
@@ -54,12 +58,17 @@ fn tell(id: &str, explained: &Explained) {
     match (claim, waiting) {
         (_, Some(waiting)) => {
             let tries = output::count(u64::from(waiting.attempts), "try", "tries");
-            output::data(format_args!("{consumer}: {id} waits in the inbox since {}, after {tries}; due {}", waiting.since, waiting.due_at));
+            output::data(format_args!(
+                "{consumer}: {id} waits in the inbox since {}, after {tries}; due {}",
+                waiting.since, waiting.due_at
+            ));
             if !waiting.error.is_empty() {
                 output::data(format_args!("  {}", visible(&waiting.error)));
             }
         }
-        (Some(claim), None) if !own => output::data(format_args!("{consumer}: {id} was processed; claimed {}", claim.claimed_at)),
+        (Some(claim), None) if !own => {
+            output::data(format_args!("{consumer}: {id} was processed; claimed {}", claim.claimed_at))
+        }
         (Some(_), None) => {}
         (None, None) => output::data(format_args!("{consumer}: {id} was not processed")),
     }

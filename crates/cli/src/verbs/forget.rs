@@ -28,10 +28,12 @@ impl OnStore for Forget {
                 output::say(format_args!("{consumer} has forgotten {id}: its next copy is processed as new"));
                 Ok(())
             }
-            Forgotten::Unknown => Err(CliError::Failed(format!("{consumer} does not know {id}, so there is nothing to forget"))),
-            Forgotten::Waits => {
-                Err(CliError::Failed(format!("{id} waits in the inbox of {consumer}: it is not done, so it cannot be forgotten")))
+            Forgotten::Unknown => {
+                Err(CliError::Failed(format!("{consumer} does not know {id}, so there is nothing to forget")))
             }
+            Forgotten::Waits => Err(CliError::Failed(format!(
+                "{id} waits in the inbox of {consumer}: it is not done, so it cannot be forgotten"
+            ))),
             Forgotten::Dead => Err(CliError::Failed(format!(
                 "{id} is a dead letter of {consumer}: use `dead replay` or `dead discard` first"
             ))),

@@ -54,7 +54,9 @@ impl OnStore for RunVerb {
 
         let mut running = JoinSet::new();
         for (at, consumer) in config.consumers.iter().enumerate() {
-            let mut built = Consumer::named(&consumer.name, semel.clone()).settings(convert::settings(consumer, asked)).stop_on(stop.clone());
+            let mut built = Consumer::named(&consumer.name, semel.clone())
+                .settings(convert::settings(consumer, asked))
+                .stop_on(stop.clone());
             for handler in &consumer.handlers {
                 built = built.raw(handler.kind.as_deref(), Sql::<S>(statements::<S>(&handler.work)?));
             }
@@ -113,7 +115,8 @@ async fn drive<S: SqlStore>(built: Consumer<S>, consumer: &ConsumerConfig, base:
 
 async fn stop_on_signals(stop: Stop) {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         return output::complain(format_args!("signals cannot be caught: this run ends with its source only"));
     };
     let mut asked = false;
@@ -149,7 +152,18 @@ struct Object<'a> {
 fn print(summaries: &[Summary], json: bool) {
     let width = summaries.iter().map(|summary| summary.consumer.chars().count()).max().unwrap_or(0);
     for summary in summaries {
-        let Summary { consumer, received, processed, duplicates, conflicts, dead_lettered, deferred, ignored, lost_acks, took } = summary;
+        let Summary {
+            consumer,
+            received,
+            processed,
+            duplicates,
+            conflicts,
+            dead_lettered,
+            deferred,
+            ignored,
+            lost_acks,
+            took,
+        } = summary;
         let seconds = took.as_secs_f64();
         if json {
             output::json(&Object {
@@ -179,7 +193,9 @@ fn print(summaries: &[Summary], json: bool) {
         parts.push(format!("{seconds:.2} s"));
         output::data(format_args!("{consumer:<width$}   {}", parts.join(" · ")));
         if *lost_acks > 0 {
-            output::say(format_args!("{lost_acks} acknowledgements did not arrive; those messages come again and are known"));
+            output::say(format_args!(
+                "{lost_acks} acknowledgements did not arrive; those messages come again and are known"
+            ));
         }
     }
 }

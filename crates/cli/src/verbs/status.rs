@@ -2,7 +2,7 @@
 
 use crate::args::WithJson;
 use crate::error::CliError;
-use crate::output::{self, table, visible};
+use crate::output::{self, span, table, visible};
 use crate::store::{OnStore, SqlStore, on_store};
 use crate::verbs::{ONE_LANE, existing, load_of};
 use semel::{ConsumerStatus, Records, Semel};
@@ -36,7 +36,12 @@ impl OnStore for Status {
         table(&rows);
         for status in &all {
             for (source, _, position) in &status.positions {
-                output::data(format_args!("{} has read {} up to {}", status.consumer, visible(source), visible(position)));
+                output::data(format_args!(
+                    "{} has read {} up to {}",
+                    status.consumer,
+                    visible(source),
+                    visible(position)
+                ));
             }
         }
         Ok(())
@@ -52,15 +57,20 @@ fn row(status: &ConsumerStatus) -> Vec<String> {
         status.due.to_string(),
         if dead.is_empty() { "none".to_owned() } else { dead.join(", ") },
         status.oldest_claim.map_or_else(|| "-".to_owned(), |time| time.to_string()),
-        status.window.map_or_else(|| "default".to_owned(), |window| format!("{window:?}")),
+        status.window.map_or_else(|| "default".to_owned(), span),
     ]
 }
 
 /// Its fields are documented and stay as they are.
 fn object(status: &ConsumerStatus) -> Value {
-    let dead: Map<String, Value> = status.dead.iter().map(|(reason, number)| (reason.to_string(), json!(number))).collect();
-    let positions = status.positions.iter().map(|(source, unit, position)| json!({ "source": source, "unit": unit, "position": position }));
-    let instances = status.instances.iter().map(|(id, silent)| json!({ "instance": id, "silent_seconds": silent.as_secs_f64() }));
+    let dead: Map<String, Value> =
+        status.dead.iter().map(|(reason, number)| (reason.to_string(), json!(number))).collect();
+    let positions = status
+        .positions
+        .iter()
+        .map(|(source, unit, position)| json!({ "source": source, "unit": unit, "position": position }));
+    let instances =
+        status.instances.iter().map(|(id, silent)| json!({ "instance": id, "silent_seconds": silent.as_secs_f64() }));
     json!({
         "consumer": status.consumer,
         "window_seconds": status.window.map(|window| window.as_secs_f64()),

@@ -22,7 +22,7 @@ impl OnStore for Sweep {
         for consumer in &self.0.consumers {
             let deleted = semel.sweep(&consumer.name, consumer.window).await?;
             let ids = count(deleted, "id", "ids");
-            output::say(format_args!("{}: {ids} older than {:?} deleted", consumer.name, consumer.window));
+            output::say(format_args!("{}: {ids} older than {} deleted", consumer.name, output::span(consumer.window)));
         }
         Ok(())
     }

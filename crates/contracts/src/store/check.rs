@@ -53,11 +53,12 @@ impl<F: Fixture> Check<F> {
     /// Runs it. `Err`: why it failed.
     pub async fn run(&self, fixture: &F) -> Result<(), String> {
         let mut running = pin!((self.run)(fixture));
-        let caught = std::future::poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(context))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
-            Err(panic) => Poll::Ready(Err(text_of(&*panic))),
-        });
+        let caught =
+            std::future::poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(context))) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
+                Err(panic) => Poll::Ready(Err(text_of(&*panic))),
+            });
         match tokio::time::timeout(TIME_MAX, caught).await {
             Ok(result) => result,
             Err(_) => Err(format!("it did not end within {} s", TIME_MAX.as_secs())),

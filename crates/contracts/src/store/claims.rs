@@ -3,7 +3,10 @@
 use super::check::checks;
 use super::fixture::Fixture;
 use super::stage::{Stage, begin, key, print};
-use semel_core::{Claim, ClaimKey, ConsumerNumber, Envelope, Fingerprint, HandlerError, Lane, Outcome, ProcessError, Reason, Records, Writes};
+use semel_core::{
+    Claim, ClaimKey, ConsumerNumber, Envelope, Fingerprint, HandlerError, Lane, Outcome, ProcessError, Reason, Records,
+    Writes,
+};
 
 checks! {
     "law 1: claimed again with the same content, a message is a duplicate, and nothing is written" => a_repeat_is_a_duplicate,
@@ -60,7 +63,8 @@ async fn fingerprints_of_other_versions_match<F: Fixture>(fixture: &F) {
     let other_version = Fingerprint { version: 7, ..print(1) };
     let longest = Fingerprint { version: i16::MAX, digest: [255; 16] };
     let stored = [("a", print(1)), ("b", Fingerprint::NONE), ("c", longest)];
-    let stored: Vec<ClaimKey<'_>> = stored.iter().map(|(id, fingerprint)| ClaimKey { fingerprint: *fingerprint, ..key(id) }).collect();
+    let stored: Vec<ClaimKey<'_>> =
+        stored.iter().map(|(id, fingerprint)| ClaimKey { fingerprint: *fingerprint, ..key(id) }).collect();
     stage.commit(number, &stored, &Writes::default()).await;
     let asked = [
         ("a", print(1), Claim::Duplicate),
@@ -98,7 +102,8 @@ async fn an_error_leaves_nothing<F: Fixture>(fixture: &F) {
     // A statement that the database refuses, returned by the handler as it should be.
     let failed = stage.semel.process("c", &message, async |tx| {
         F::write(tx.conn(), "a").await?;
-        F::execute(tx.conn(), "insert into no_such_table (v) values ('x')").await
+        F::execute(tx.conn(), "insert into no_such_table (v) values ('x')").await?;
+        Ok(())
     });
     assert!(matches!(failed.await, Err(ProcessError::Failed { .. })));
     assert!(stage.effects().await.is_empty());
@@ -108,7 +113,8 @@ async fn an_error_leaves_nothing<F: Fixture>(fixture: &F) {
 
 async fn a_reject_leaves_nothing<F: Fixture>(fixture: &F) {
     let stage = Stage::new(fixture).await;
-    let rejected = stage.semel.process("c", &Envelope::new("a", ""), async |tx| {
+    let message = Envelope::new("a", "");
+    let rejected = stage.semel.process("c", &message, async |tx| {
         F::write(tx.conn(), "a").await?;
         Err(HandlerError::reject("never"))
     });

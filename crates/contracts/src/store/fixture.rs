@@ -1,6 +1,6 @@
 //! What a store's author writes so that the suite can run on the store.
 
-use semel_core::{HandlerResult, Store};
+use semel_core::Store;
 use std::future::Future;
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ pub trait Fixture: Send + Sync + 'static {
     type Store: Store;
     /// One database. Dropping it may remove it.
     type Database: Send + Sync + 'static;
+    /// The driver's error, e.g. `sqlx::Error`.
+    type Error: std::error::Error + Send + Sync + 'static;
 
     /// What this store does otherwise than others.
     const DIFFERENCES: Differences;
@@ -27,15 +29,15 @@ pub trait Fixture: Send + Sync + 'static {
     fn store(&self, database: &Self::Database, lanes: usize) -> Self::Store;
 
     /// Sends SQL text through a handler's connection: one statement or several, as they stand, and no prepared ones, as a handler's author would
-    /// who thinks that a `COMMIT` is a good idea. The error is the driver's, with `?`.
-    fn execute(conn: &mut Conn<Self>, sql: &str) -> impl Future<Output = HandlerResult> + Send;
+    /// who thinks that a `COMMIT` is a good idea.
+    fn execute(conn: &mut Conn<Self>, sql: &str) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Writes an effect in the way that the store recommends: `insert into effects (v) values (?)`, with `v` bound.
-    fn write(conn: &mut Conn<Self>, v: &str) -> impl Future<Output = HandlerResult> + Send;
+    fn write(conn: &mut Conn<Self>, v: &str) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Begins a nested transaction in the driver's way and forgets it: neither committed nor rolled back, e.g.
     /// `std::mem::forget(conn.begin().await?)`.
-    fn leak(conn: &mut Conn<Self>) -> impl Future<Output = HandlerResult> + Send;
+    fn leak(conn: &mut Conn<Self>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// The rows of a query with one column of text, asked on a connection of its own that has nothing to do with the store.
     fn read(database: &Self::Database, sql: &str) -> impl Future<Output = Vec<String>> + Send;

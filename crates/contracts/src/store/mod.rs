@@ -1,9 +1,18 @@
 //! The suite for stores.
 
+mod batches;
+mod cancellation;
 mod check;
 mod claims;
+mod cut;
+mod dice;
 mod fixture;
+mod identity;
+mod proof;
+mod reruns;
+mod source;
 mod stage;
+mod twins;
 
 pub use check::Check;
 pub use fixture::{Conn, Differences, Fixture};
@@ -11,8 +20,17 @@ pub use fixture::{Conn, Differences, Fixture};
 /// Every check, in the order in which [`run`] runs them.
 pub fn checks<F: Fixture>() -> Vec<Check<F>> {
     [
-        claims::checks()
-    ].into_iter().flatten().collect()
+        claims::checks(),
+        twins::checks(),
+        batches::checks(),
+        identity::checks(),
+        cancellation::checks(),
+        proof::checks(),
+        reruns::checks(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Runs every check, each on a database of its own, and panics at the end with all that failed: the name of each, what law it breaks, and how.

@@ -2,8 +2,8 @@
 
 use super::fixture::Fixture;
 use semel_core::{
-    AckPermit, Claim, ClaimKey, ClaimWait, Claimed, Claims, ConsumerNumber, DeadFilter, Envelope, Explained, Fingerprint, Lane, Outcome,
-    ProcessError, Records, Semel, Setup, Store, StoredDeadLetter, Waiting, Writes,
+    AckPermit, Claim, ClaimKey, ClaimWait, Claimed, Claims, ConsumerNumber, DeadFilter, Envelope, Explained,
+    Fingerprint, Lane, Outcome, ProcessError, Records, Semel, Setup, Store, StoredDeadLetter, Waiting, Writes,
 };
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -154,11 +154,15 @@ pub(crate) async fn process<F: Fixture>(
     message: &Envelope,
 ) -> Result<AckPermit, ProcessError> {
     let effect = message.id.clone().unwrap_or_default();
-    semel.process(consumer, message, async move |tx| F::write(tx.conn(), &effect).await).await
+    semel.process(consumer, message, async move |tx| Ok(F::write(tx.conn(), &effect).await?)).await
 }
 
 /// Begins, waiting for twins as `process` does.
-pub(crate) async fn begin<F: Fixture>(lane: &mut LaneOf<F>, consumer: ConsumerNumber, keys: &[ClaimKey<'_>]) -> Claimed {
+pub(crate) async fn begin<F: Fixture>(
+    lane: &mut LaneOf<F>,
+    consumer: ConsumerNumber,
+    keys: &[ClaimKey<'_>],
+) -> Claimed {
     lane.begin(&claims(consumer, keys)).await.expect("begin")
 }
 

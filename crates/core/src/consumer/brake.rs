@@ -27,7 +27,9 @@ impl Brake {
 
     /// Whether the brake would have tripped, if there had been 200 messages like the last ones.
     pub(crate) fn is_suspicious(&self) -> bool {
-        Reason::ALL.iter().any(|reason| self.last.iter().filter(|noted| **noted == Some(*reason)).count() * 2 > self.last.len())
+        Reason::ALL
+            .iter()
+            .any(|reason| self.last.iter().filter(|noted| **noted == Some(*reason)).count() * 2 > self.last.len())
     }
 }
 

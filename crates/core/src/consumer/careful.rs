@@ -13,7 +13,11 @@ use std::sync::Arc;
 
 /// Writes down that this process lives, and removes those that died. Whether there were any: then what they had in hand comes again, and
 /// one of those messages may have been the cause.
-pub(crate) async fn join<S: Store>(lanes: &Arc<Lanes<S>>, consumer: ConsumerNumber, me: &Instance) -> Result<bool, StoreError> {
+pub(crate) async fn join<S: Store>(
+    lanes: &Arc<Lanes<S>>,
+    consumer: ConsumerNumber,
+    me: &Instance,
+) -> Result<bool, StoreError> {
     let mut lane = lanes.guest().await?;
     // First our own row: if we die as well, the next one finds it.
     lane.beat(consumer, me).await?;

@@ -238,7 +238,8 @@ impl<S: Store, K: Settle> Lane<S, K> {
                         self.bury(work, Reason::NoHandler, error).await;
                     }
                 }
-            } else if self.shared.passage.from_the_future(&work.message, now) && matches!(work.from, Origin::Broker(_)) {
+            } else if self.shared.passage.from_the_future(&work.message, now) && matches!(work.from, Origin::Broker(_))
+            {
                 self.bury(work, Reason::Future, FUTURE.to_owned()).await;
             } else {
                 kept.push(work);
@@ -278,7 +279,10 @@ impl<S: Store, K: Settle> Lane<S, K> {
         let mut keys: Vec<(usize, ClaimKey<'_>)> = Vec::with_capacity(works.len());
         for (at, work) in works.iter().enumerate() {
             let Passenger { message, waiting, .. } = work.passenger();
-            keys.push((at, ClaimKey { id: &message.id, fingerprint: message.fingerprint, time: message.time, waiting }));
+            keys.push((
+                at,
+                ClaimKey { id: &message.id, fingerprint: message.fingerprint, time: message.time, waiting },
+            ));
         }
         keys.sort_unstable_by(|(_, a), (_, b)| a.id.as_bytes().cmp(b.id.as_bytes()));
         let sorted: Vec<ClaimKey<'_>> = keys.iter().map(|(_, key)| *key).collect();
@@ -311,7 +315,9 @@ impl<S: Store, K: Settle> Lane<S, K> {
                 let shared = self.shared.clone();
                 let _alone = shared.alone.write().await;
                 let (lanes, consumer) = (&shared.passage.lanes, shared.passage.consumer);
-                match careful::open(lanes, consumer, &shared.me, &works[0].message.id, shared.settings.max_crashes).await {
+                match careful::open(lanes, consumer, &shared.me, &works[0].message.id, shared.settings.max_crashes)
+                    .await
+                {
                     Ok(Careful::Open) => shared.passage.pass(&[works[0].passenger()], &shared.handlers, wait).await,
                     Ok(Careful::Crashed(crashes)) => {
                         let work = works.swap_remove(0);
@@ -383,7 +389,8 @@ impl<S: Store, K: Settle> Lane<S, K> {
                 Left::Again(works)
             }
             Stopped::Broken(error) => {
-                let text = format!("the connection to the store broke {} times while it was handled: {error}", RERUNS_MAX + 1);
+                let text =
+                    format!("the connection to the store broke {} times while it was handled: {error}", RERUNS_MAX + 1);
                 self.failed(works.swap_remove(0), Wish::Retry(None), text).await
             }
             Stopped::Rerun(text) => {
@@ -448,7 +455,10 @@ impl<S: Store, K: Settle> Lane<S, K> {
     fn set_aside(&mut self, work: Box<Work<K>>) {
         let round = work.waits + 1;
         let delay = backoff(round, Duration::from_millis(100), Duration::from_secs(5));
-        self.aside.push(Aside { until: Instant::now() + delay, works: VecDeque::from([Box::new(Work { waits: round, ..*work })]) });
+        self.aside.push(Aside {
+            until: Instant::now() + delay,
+            works: VecDeque::from([Box::new(Work { waits: round, ..*work })]),
+        });
     }
 
     // ---- writing down

@@ -2,12 +2,12 @@
 
 use crate::broker::{BrokerError, Delivery, Positions, Redelivery, Source, Subscription};
 use crate::claim::ConsumerNumber;
+use crate::consumer::Consumer;
 use crate::consumer::careful;
 use crate::consumer::counters::Summary;
 use crate::consumer::lane::Lane;
 use crate::consumer::shared::Shared;
 use crate::consumer::work::{Item, Origin, RefusedWork, Work};
-use crate::consumer::Consumer;
 use crate::dead_letter::Reason;
 use crate::identity::Incoming;
 use crate::instance::{BEAT_EVERY, Instance};

@@ -22,7 +22,12 @@ pub(super) async fn instances(conn: &mut PgConnection, consumer: ConsumerNumber)
     let rows: Vec<(String, String, i64, i64, i64)> =
         query.fetch_all(conn).await.map_err(|error| store_error("read which processes live", error))?;
     let seen = rows.into_iter().map(|(id, place, process, started, silent)| Seen {
-        instance: Instance { id, place, process: u32::try_from(process).unwrap_or_default(), started: started.cast_unsigned() },
+        instance: Instance {
+            id,
+            place,
+            process: u32::try_from(process).unwrap_or_default(),
+            started: started.cast_unsigned(),
+        },
         silent: convert::duration(silent),
     });
     Ok(seen.collect())
@@ -36,11 +41,17 @@ pub(super) async fn remove_instance(conn: &mut PgConnection, consumer: ConsumerN
 
 pub(super) async fn attempt(conn: &mut PgConnection, consumer: ConsumerNumber, id: &str) -> Answer<Option<Attempt>> {
     let query = sqlx::query_as(include_str!("../../sql/attempt.sql")).bind(consumer.0).bind(id);
-    let row: Option<(String, i32)> = query.fetch_optional(conn).await.map_err(|error| store_error("read an attempt", error))?;
+    let row: Option<(String, i32)> =
+        query.fetch_optional(conn).await.map_err(|error| store_error("read an attempt", error))?;
     Ok(row.map(|(instance, crashes)| Attempt { instance, crashes: u32::try_from(crashes).unwrap_or_default() }))
 }
 
-pub(super) async fn open_attempt(conn: &mut PgConnection, consumer: ConsumerNumber, id: &str, attempt: &Attempt) -> Answer<()> {
+pub(super) async fn open_attempt(
+    conn: &mut PgConnection,
+    consumer: ConsumerNumber,
+    id: &str,
+    attempt: &Attempt,
+) -> Answer<()> {
     let query = sqlx::query(include_str!("../../sql/open_attempt.sql"))
         .bind(consumer.0)
         .bind(id)

@@ -7,7 +7,12 @@ use semel_core::{DeadFilter, DeadLetter, Discarded, Reason, StoreError, StoredDe
 use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
 
-pub(super) async fn read(conn: &mut PgConnection, filter: &DeadFilter, after: i64, max: usize) -> Answer<Vec<StoredDeadLetter>> {
+pub(super) async fn read(
+    conn: &mut PgConnection,
+    filter: &DeadFilter,
+    after: i64,
+    max: usize,
+) -> Answer<Vec<StoredDeadLetter>> {
     let DeadFilter { consumer, reason, reference, number } = filter;
     let rows = sqlx::query(include_str!("../../sql/dead_letters.sql"))
         .bind(consumer)
@@ -25,7 +30,10 @@ pub(super) async fn read(conn: &mut PgConnection, filter: &DeadFilter, after: i6
 fn stored(row: &PgRow) -> Answer<StoredDeadLetter> {
     let reason: String = row.try_get("reason").map_err(failed)?;
     let reason = reason.parse().map_err(|error: String| {
-        StoreError::new(Trouble::Schema, format!("a dead letter was written by a newer semel: {error}; use the newer program"))
+        StoreError::new(
+            Trouble::Schema,
+            format!("a dead letter was written by a newer semel: {error}; use the newer program"),
+        )
     })?;
     let columns = || -> sqlx::Result<StoredDeadLetter> {
         let instant = |name: &str| row.try_get::<i64, _>(name).map(Timestamp::from_millis);

@@ -27,7 +27,8 @@ pub(super) async fn read(conn: &mut PgConnection, consumer: Option<&str>, id: &s
         .fetch_all(&mut *conn)
         .await
         .map_err(failed)?;
-    let filter = DeadFilter { consumer: consumer.map(str::to_owned), reference: Some(id.to_owned()), ..DeadFilter::default() };
+    let filter =
+        DeadFilter { consumer: consumer.map(str::to_owned), reference: Some(id.to_owned()), ..DeadFilter::default() };
     let letters = dead::read(conn, &filter, 0, usize::MAX).await?;
 
     let mut all: BTreeMap<String, Explained> = BTreeMap::new();

@@ -17,10 +17,16 @@ pub(super) async fn forget(lane: &mut PostgresLane, consumer: &str, id: &str) ->
 async fn forget_claim(lane: &mut PostgresLane, consumer: i32, id: &str) -> sqlx::Result<Forgotten> {
     lane.open("; SET LOCAL lock_timeout = '5s'").await?;
     let conn = &mut lane.conn;
-    let claim: Option<bool> =
-        sqlx::query_scalar(include_str!("../../sql/forget_lock.sql")).bind(consumer).bind(id).fetch_optional(&mut *conn).await?;
-    let (waits, dead): (bool, bool) =
-        sqlx::query_as(include_str!("../../sql/forget_state.sql")).bind(consumer).bind(id).fetch_one(&mut *conn).await?;
+    let claim: Option<bool> = sqlx::query_scalar(include_str!("../../sql/forget_lock.sql"))
+        .bind(consumer)
+        .bind(id)
+        .fetch_optional(&mut *conn)
+        .await?;
+    let (waits, dead): (bool, bool) = sqlx::query_as(include_str!("../../sql/forget_state.sql"))
+        .bind(consumer)
+        .bind(id)
+        .fetch_one(&mut *conn)
+        .await?;
     let verdict = match (waits, dead, claim) {
         (true, _, _) => Forgotten::Waits,
         (false, true, _) => Forgotten::Dead,

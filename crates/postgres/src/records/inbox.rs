@@ -9,7 +9,8 @@ use sqlx::postgres::{PgConnection, PgRow};
 use std::time::Duration;
 
 pub(super) async fn due(conn: &mut PgConnection, consumer: ConsumerNumber, max: usize) -> Answer<Vec<Waiting>> {
-    let query = sqlx::query(include_str!("../../sql/due.sql")).bind(consumer.0).bind(i64::try_from(max).unwrap_or(i64::MAX));
+    let query =
+        sqlx::query(include_str!("../../sql/due.sql")).bind(consumer.0).bind(i64::try_from(max).unwrap_or(i64::MAX));
     let rows = query.fetch_all(conn).await.map_err(|error| store_error("read what is due", error))?;
     rows.iter().map(waiting).collect()
 }
@@ -37,7 +38,8 @@ fn waiting(row: &PgRow) -> Answer<Waiting> {
 
 pub(super) async fn next_due(conn: &mut PgConnection, consumer: ConsumerNumber) -> Answer<Option<Duration>> {
     let query = sqlx::query_scalar(include_str!("../../sql/next_due.sql")).bind(consumer.0);
-    let left: Option<i64> = query.fetch_optional(conn).await.map_err(|error| store_error("read what is due next", error))?;
+    let left: Option<i64> =
+        query.fetch_optional(conn).await.map_err(|error| store_error("read what is due next", error))?;
     Ok(left.map(convert::duration))
 }
 

@@ -46,8 +46,8 @@ async fn insert(conn: &mut PgConnection, name: &str, window: Option<i64>) -> Ans
     match inserted {
         Some(number) => Ok(ConsumerNumber(number)),
         // Another process was first, and has committed: names are never removed.
-        None => number(conn, name)
-            .await?
-            .ok_or_else(|| StoreError::new(Trouble::Rerun, format!("the consumer {name:?} was removed while it was registered"))),
+        None => number(conn, name).await?.ok_or_else(|| {
+            StoreError::new(Trouble::Rerun, format!("the consumer {name:?} was removed while it was registered"))
+        }),
     }
 }

@@ -9,7 +9,12 @@ use semel_core::{ConsumerNumber, Reason, Replayed, Waiting};
 use sqlx::postgres::PgConnection;
 use std::time::Duration;
 
-pub(super) async fn replay(lane: &mut PostgresLane, number: i64, waiting: &Waiting, replaces: Option<i64>) -> Answer<Replayed> {
+pub(super) async fn replay(
+    lane: &mut PostgresLane,
+    number: i64,
+    waiting: &Waiting,
+    replaces: Option<i64>,
+) -> Answer<Replayed> {
     let failed = |error| store_error("replay a dead letter", error);
     lane.open("; SET LOCAL lock_timeout = '5s'").await.map_err(failed)?;
     let replayed = put_back(&mut lane.conn, number, waiting, replaces).await.map_err(failed)?;
@@ -21,7 +26,12 @@ pub(super) async fn replay(lane: &mut PostgresLane, number: i64, waiting: &Waiti
 }
 
 /// Whether it waits now; anything else is to be rolled back.
-async fn put_back(conn: &mut PgConnection, number: i64, waiting: &Waiting, replaces: Option<i64>) -> sqlx::Result<Replayed> {
+async fn put_back(
+    conn: &mut PgConnection,
+    number: i64,
+    waiting: &Waiting,
+    replaces: Option<i64>,
+) -> sqlx::Result<Replayed> {
     // In the order of their numbers, so that two replays that name each other's letters cannot deadlock.
     let other_first = replaces.filter(|other| *other < number);
     let mut other = match other_first {

@@ -17,8 +17,10 @@ pub(super) async fn read(conn: &mut PgConnection) -> Answer<Vec<ConsumerStatus>>
 
 async fn ask(conn: &mut PgConnection) -> sqlx::Result<Vec<ConsumerStatus>> {
     transaction::begin(conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".into()).await?;
-    let consumers: Vec<ConsumerRow> = sqlx::query_as(include_str!("../../sql/status_consumers.sql")).fetch_all(&mut *conn).await?;
-    let dead: Vec<(String, String, i64)> = sqlx::query_as(include_str!("../../sql/status_dead.sql")).fetch_all(&mut *conn).await?;
+    let consumers: Vec<ConsumerRow> =
+        sqlx::query_as(include_str!("../../sql/status_consumers.sql")).fetch_all(&mut *conn).await?;
+    let dead: Vec<(String, String, i64)> =
+        sqlx::query_as(include_str!("../../sql/status_dead.sql")).fetch_all(&mut *conn).await?;
     let positions: Vec<(String, String, String, String)> =
         sqlx::query_as(include_str!("../../sql/status_positions.sql")).fetch_all(&mut *conn).await?;
     let instances: Vec<(String, String, i64)> =

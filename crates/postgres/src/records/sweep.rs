@@ -10,7 +10,12 @@ use std::time::Duration;
 const DOING: &str = "sweep old claims";
 
 /// Two transactions of one statement each: whoever claims an id anew, because its claim has gone, finds the floor that covers it.
-pub(super) async fn step(conn: &mut PgConnection, consumer: ConsumerNumber, window: Duration, rows: u32) -> Answer<SweptStep> {
+pub(super) async fn step(
+    conn: &mut PgConnection,
+    consumer: ConsumerNumber,
+    window: Duration,
+    rows: u32,
+) -> Answer<SweptStep> {
     let window = duration_millis(window);
     let old: Option<Vec<String>> = sqlx::query_scalar(include_str!("../../sql/sweep_look.sql"))
         .bind(consumer.0)
@@ -20,7 +25,8 @@ pub(super) async fn step(conn: &mut PgConnection, consumer: ConsumerNumber, wind
         .await
         .map_err(|error| store_error(DOING, error))?;
     let Some(old) = old else { return Ok(SweptStep::default()) };
-    let deleted = sqlx::query(include_str!("../../sql/sweep.sql")).bind(consumer.0).bind(window).bind(&old).execute(conn).await;
+    let deleted =
+        sqlx::query(include_str!("../../sql/sweep.sql")).bind(consumer.0).bind(window).bind(&old).execute(conn).await;
     let deleted = deleted.map_err(|error| store_error(DOING, error))?.rows_affected();
     Ok(SweptStep { deleted, more: old.len() as u64 == u64::from(rows) })
 }

@@ -2,8 +2,8 @@
 #![allow(dead_code)]
 
 use semel_core::{
-    Claim, ClaimKey, ClaimWait, Claimed, Claims, ConsumerNumber, DeadLetter, Envelope, Fingerprint, FingerprintOf, Lane, Reason, Records,
-    Store, StoreError, Waiting, Writes,
+    Claim, ClaimKey, ClaimWait, Claimed, Claims, ConsumerNumber, DeadLetter, Envelope, Fingerprint, FingerprintOf,
+    Lane, Reason, Records, Store, StoreError, Waiting, Writes,
 };
 use semel_postgres::{Postgres, PostgresLane};
 use sqlx::postgres::PgConnection;
@@ -138,7 +138,12 @@ pub(crate) async fn begin(lane: &mut PostgresLane, consumer: ConsumerNumber, key
 }
 
 /// Claims one id, does one thing, commits.
-pub(crate) async fn process(lane: &mut PostgresLane, consumer: ConsumerNumber, id: &str, content: &str) -> Result<Claim, StoreError> {
+pub(crate) async fn process(
+    lane: &mut PostgresLane,
+    consumer: ConsumerNumber,
+    id: &str,
+    content: &str,
+) -> Result<Claim, StoreError> {
     let claimed = lane.begin(&claims(consumer, &[key(id, content)])).await?;
     if claimed.claims == [Claim::Fresh] {
         write(lane, id).await;

@@ -1,0 +1,81 @@
+//! The published suite for stores, on PostgreSQL.
+
+use semel_contracts::store::{Differences, Fixture};
+use semel_postgres::Postgres;
+use semel_tests::postgres::{TempDatabase, database};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::time::Duration;
+
+struct OnPostgres;
+
+async fn connect(database: &TempDatabase) -> PgConnection {
+    PgConnection::connect(&database.url()).await.expect("connect")
+}
+
+impl Fixture for OnPostgres {
+    type Store = Postgres;
+    type Database = TempDatabase;
+    type Error = sqlx::Error;
+
+    const DIFFERENCES: Differences = Differences {
+        swallowed_error_poisons: true,
+        prevents_raw_commit: false,
+        writes_in_parallel: true,
+        locks_rows: true,
+        defers_constraints: true,
+    };
+
+    async fn database(&self) -> TempDatabase {
+        database().await.expect("the server was there when the test began")
+    }
+
+    fn store(&self, database: &TempDatabase, lanes: usize) -> Postgres {
+        Postgres::new(&database.url()).expect("a URL").lanes_max(lanes)
+    }
+
+    async fn execute(conn: &mut PgConnection, sql: &str) -> sqlx::Result<()> {
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(conn).await.map(drop)
+    }
+
+    async fn write(conn: &mut PgConnection, v: &str) -> sqlx::Result<()> {
+        sqlx::query("insert into effects (v) values ($1)").bind(v).execute(conn).await.map(drop)
+    }
+
+    async fn leak(conn: &mut PgConnection) -> sqlx::Result<()> {
+        std::mem::forget(conn.begin().await?);
+        Ok(())
+    }
+
+    async fn read(database: &TempDatabase, sql: &str) -> Vec<String> {
+        let mut conn = connect(database).await;
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut conn).await.expect("read")
+    }
+
+    async fn age(database: &TempDatabase, by: Duration) {
+        let mut conn = connect(database).await;
+        let sql = "update semel.claim set claimed_at = claimed_at - $1 * interval '1 millisecond'";
+        sqlx::query(sql).bind(i64::try_from(by.as_millis()).expect("short")).execute(&mut conn).await.expect("age");
+    }
+
+    async fn open_transactions(database: &TempDatabase) -> Option<u64> {
+        let mut conn = connect(database).await;
+        let sql = "select count(*) from pg_stat_activity
+            where datname = current_database() and xact_start is not null and pid <> pg_backend_pid() and backend_type = 'client backend'";
+        let open: i64 = sqlx::query_scalar(sql).fetch_one(&mut conn).await.expect("pg_stat_activity");
+        u64::try_from(open).ok()
+    }
+
+    async fn fake_newer_schema(database: &TempDatabase) -> bool {
+        let mut conn = connect(database).await;
+        sqlx::query("insert into semel.migration (version) values (1000)").execute(&mut conn).await.is_ok()
+    }
+}
+
+/// On the server at `SEMEL_TEST_POSTGRES`; without one it is skipped, with a line that says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_passes_the_contract_of_stores() {
+    if database().await.is_none() {
+        return;
+    }
+    semel_contracts::store::run(&OnPostgres).await;
+}

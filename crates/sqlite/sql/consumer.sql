@@ -1,0 +1,1 @@
+select number, window_ms from semel_consumer where name = ?1;

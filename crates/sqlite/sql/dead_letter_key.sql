@@ -1,0 +1,1 @@
+select consumer, reason, message_id from semel_dead_letter where number = ?1;

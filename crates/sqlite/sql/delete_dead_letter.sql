@@ -1,0 +1,1 @@
+delete from semel_dead_letter where number = ?1;

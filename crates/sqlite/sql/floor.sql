@@ -1,0 +1,1 @@
+select message_time from semel_floor where consumer = ?1;

@@ -1,0 +1,1 @@
+insert into semel_setup (name, digest) values (?1, ?2);

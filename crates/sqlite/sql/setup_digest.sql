@@ -1,0 +1,1 @@
+select digest from semel_setup where name = ?1;

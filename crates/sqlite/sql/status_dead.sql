@@ -1,0 +1,1 @@
+select consumer, reason, count(*) as letters from semel_dead_letter group by consumer, reason;

@@ -1,0 +1,1 @@
+select consumer, source, unit, position from semel_position order by source, unit;

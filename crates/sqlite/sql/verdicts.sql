@@ -1,0 +1,4 @@
+-- What is stored of these ids. The cross join keeps the claims on the inner side: each id is one look at the primary key.
+select message_id, fingerprint, fingerprint_version
+from json_each(?2) cross join semel_claim
+where consumer = ?1 and message_id = value;
