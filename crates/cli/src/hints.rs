@@ -20,8 +20,15 @@ impl Hints {
 
     /// A command, e.g. of `dead list`.
     pub(crate) fn command(&self, words: &[&str]) -> String {
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        format!("{} {} {}", self.program, words.join(" "), self.tail)
+        // What begins like an option is none behind `--`.
+        let plain =
+            words.iter().position(|word| word.starts_with('-') && !word.starts_with("--")).map_or(words.len(), |_| 1);
+        let join = |words: &[&str]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let (verb, behind) = words.split_at(plain);
+        match behind {
+            [] => format!("{} {} {}", self.program, join(verb), self.tail),
+            behind => format!("{} {} {} -- {}", self.program, join(verb), self.tail, join(behind)),
+        }
     }
 }
 
@@ -53,6 +60,11 @@ mod tests {
         let command = hints.command(&["dead", "list"]);
         assert!(command.ends_with("dead list -f 'a b.toml' --store URL"), "{command}");
         let hints = Hints::new(Path::new("a.toml"), Some("postgres://me@host/db"));
+        assert!(
+            hints
+                .command(&["explain", "payments", "-1"])
+                .ends_with("explain -f a.toml --store postgres://me@host/db -- payments -1")
+        );
         assert!(hints.command(&["status"]).ends_with("status -f a.toml --store postgres://me@host/db"));
     }
 }

@@ -44,9 +44,12 @@ pub(crate) fn table(rows: &[Vec<String>]) {
     }
 }
 
-/// Text of others on one line of a terminal: control characters are shown, not obeyed.
+/// Text of others on one line of a terminal: control characters, line separators and changes of direction are shown, not obeyed.
 pub(crate) fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+    let obeyed = |c: char| {
+        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if obeyed(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// A length of time as it is written in the configuration: `7d`, `1h30m`, `250ms`.

@@ -82,6 +82,11 @@ impl Envelope {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
 
+    /// Whether all of the body is here.
+    pub fn is_whole(&self) -> bool {
+        self.length() == self.body.len() as u64
+    }
+
     /// The length of the body in bytes, also where only its beginning was kept.
     pub fn length(&self) -> u64 {
         self.cut.as_ref().map_or(self.body.len() as u64, |cut| cut.length)

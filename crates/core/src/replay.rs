@@ -3,6 +3,7 @@
 use crate::dead_letter::{Reason, StoredDeadLetter};
 use crate::identity::{Identity, Pick, valid_id};
 use crate::inbox::Waiting;
+use crate::message::Envelope;
 use crate::operate::DeadFilter;
 use crate::records::{Records, Replayed};
 use crate::semel::Semel;
@@ -99,9 +100,11 @@ impl<S: Store> Semel<S> {
 
 fn waiting(stored: &StoredDeadLetter, identity: &Identity, how: &Replay) -> Result<Waiting, ReplayError> {
     let letter = &stored.letter;
-    if letter.envelope.cut.is_some() {
+    if !letter.envelope.is_whole() {
         return Err(ReplayError::Cut(letter.envelope.length()));
     }
+    // A body over a small limit was kept whole all the same; today's limit may be larger.
+    let envelope = Envelope { cut: None, ..letter.envelope.clone() };
     let mut identity = identity.clone();
     match (&how.new_id, &letter.id) {
         // Its claim stands under its id.
@@ -114,7 +117,7 @@ fn waiting(stored: &StoredDeadLetter, identity: &Identity, how: &Replay) -> Resu
         (None, _) => {}
     }
     let message = identity
-        .identify(letter.envelope.clone())
+        .identify(envelope)
         .map_err(|refused| ReplayError::StillRefused { reason: refused.reason, error: refused.error })?;
     Ok(Waiting {
         holds: how.hold && message.key.is_some(),

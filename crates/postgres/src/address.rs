@@ -50,7 +50,8 @@ impl Address {
             ),
             source: Some(Box::new(error)),
         })?;
-        // The driver would log each statement, and each slow one as a warning: a claim that waits for its twin is no news.
+        // The driver would log each statement, and each slow one as a warning: a claim that waits for its twin is no
+        // news.
         let mut options = options.disable_statement_logging();
         if options.get_application_name().is_none() {
             options = options.application_name("semel");

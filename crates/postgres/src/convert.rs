@@ -3,7 +3,8 @@
 use semel_core::{BodyDigest, Fingerprint, Timestamp};
 use std::time::Duration;
 
-/// A little less than what `timestamptz` can hold, 4713 BC to 294276 AD: at its very ends the way over floating point would leave it.
+/// A little less than what `timestamptz` can hold, 4713 BC to 294276 AD: at its very ends the way over floating point
+/// would leave it.
 const MILLIS_MIN: i64 = -210_860_000_000_000;
 const MILLIS_MAX: i64 = 9_224_000_000_000_000;
 /// A thousand years: beyond it an interval could leave what `timestamptz` can hold.
@@ -11,8 +12,8 @@ const DURATION_MAX: i64 = 1000 * 366 * 24 * 3600 * 1000;
 /// Longer references are shortened: a b-tree takes no entry of more than a third of a page.
 const REFERENCE_LENGTH_MAX: usize = 512;
 
-/// Milliseconds for a `timestamptz`. A time that no `timestamptz` can hold becomes the nearest that can: a foreign property must not make a
-/// message unstorable. The envelope keeps the exact one.
+/// Milliseconds for a `timestamptz`. A time that no `timestamptz` can hold becomes the nearest that can: a foreign
+/// property must not make a message unstorable. The envelope keeps the exact one.
 pub(crate) fn millis(time: Timestamp) -> i64 {
     time.as_millis().clamp(MILLIS_MIN, MILLIS_MAX)
 }
@@ -50,7 +51,8 @@ pub(crate) fn fingerprint(version: i16, digest: &[u8]) -> Fingerprint {
     }
 }
 
-/// A text that PostgreSQL takes: U+0000 becomes U+FFFD. For columns that people read; the envelope keeps what really came.
+/// A text that PostgreSQL takes: U+0000 becomes U+FFFD. For columns that people read; the envelope keeps what really
+/// came.
 pub(crate) fn clean(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }

@@ -1,4 +1,5 @@
-//! What a broker delivered, as columns: exactly, U+0000 included, which PostgreSQL's text refuses and JSON writes as an escape.
+//! What a broker delivered, as columns: exactly, U+0000 included, which PostgreSQL's text refuses and JSON writes as an
+//! escape.
 
 use semel_core::{Cut, Envelope, StoreError, Timestamp, Trouble};
 use serde_json::{Map, Value};

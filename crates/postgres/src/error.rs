@@ -34,7 +34,8 @@ pub(crate) fn code(error: &sqlx::Error) -> Option<&str> {
     database_error(error).map(PgDatabaseError::code)
 }
 
-/// PostgreSQL's own words for an error in somebody's SQL text, with the line. For errors of preparing or of setup files, never for messages.
+/// PostgreSQL's own words for an error in somebody's SQL text, with the line. For errors of preparing or of setup
+/// files, never for messages.
 pub(crate) fn words(error: &sqlx::Error, sql: &str) -> String {
     let Some(error) = database_error(error) else { return error.to_string() };
     let line = match error.position() {

@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// SQL that handles a batch of messages, which it sees as the relation
 /// `messages(id text, kind text, key text, time timestamptz, headers jsonb, body jsonb, attempt int)`.
 ///
-/// The relation is a temporary view over a setting that ends with the transaction; it hides a table of that name. The author's SQL runs as it
-/// was written, each text in order: one statement prepared once a connection, several as one simple query. Rows that it returns are
-/// read to the end, so that functions with effects are called, and ignored.
+/// The relation is a temporary view over a setting that ends with the transaction; it hides a table of that name. The
+/// author's SQL runs as it was written, each text in order: one statement prepared once a connection, several as one
+/// simple query. Rows that it returns are read to the end, so that functions with effects are called, and ignored.
 #[derive(Debug, Clone)]
 pub struct SqlHandler {
     texts: Vec<Text>,
@@ -34,8 +34,8 @@ impl Text {
 }
 
 impl SqlHandler {
-    /// A handler that runs these texts in order. With `body_as_bytes`, whoever makes the batch gives each body as a JSON string in base64
-    /// (`decode(body #>> '{}', 'base64')` has the bytes).
+    /// A handler that runs these texts in order. With `body_as_bytes`, whoever makes the batch gives each body as a
+    /// JSON string in base64 (`decode(body #>> '{}', 'base64')` has the bytes).
     pub fn new(texts: impl IntoIterator<Item = String>, body_as_bytes: bool) -> Self {
         SqlHandler { texts: texts.into_iter().map(Text::new).collect(), body_as_bytes }
     }
@@ -45,8 +45,8 @@ impl SqlHandler {
         self.body_as_bytes
     }
 
-    /// Runs the SQL for one batch, inside the lane's open transaction. `batch_json` is an array of objects with the members `id`, `kind`, `key`,
-    /// `time` (RFC 3339 or null), `headers`, `body` and `attempt`.
+    /// Runs the SQL for one batch, inside the lane's open transaction. `batch_json` is an array of objects with the
+    /// members `id`, `kind`, `key`, `time` (RFC 3339 or null), `headers`, `body` and `attempt`.
     ///
     /// # Errors
     /// Whatever PostgreSQL says of the author's SQL. The transaction is aborted then.
@@ -60,7 +60,8 @@ impl SqlHandler {
             };
             if let Err(error) = done {
                 if matches!(code(&error), Some("0A000" | "26000")) {
-                    // "cached plan must not change result type": a table was altered. The next try on this connection prepares anew.
+                    // "cached plan must not change result type": a table was altered. The next try on this connection
+                    // prepares anew.
                     conn.clear_cached_statements().await.ok();
                 }
                 return Err(error);
@@ -69,12 +70,15 @@ impl SqlHandler {
         Ok(())
     }
 
-    /// Whether PostgreSQL takes the SQL: prepares each statement and runs none, in a transaction that is rolled back. Not inside another one.
+    /// Whether PostgreSQL takes the SQL: prepares each statement and runs none, in a transaction that is rolled back.
+    /// Not inside another one.
     ///
-    /// In a text of several statements, what stands behind one that makes tables or functions is only checked for its syntax.
+    /// In a text of several statements, what stands behind one that makes tables or functions is only checked for its
+    /// syntax.
     ///
     /// # Errors
-    /// With PostgreSQL's own words and the line, where a statement is refused; where one has parameters, or ends the transaction.
+    /// With PostgreSQL's own words and the line, where a statement is refused; where one has parameters, or ends the
+    /// transaction.
     pub async fn check(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
         let failed = |error| store_error("check a handler's SQL", error);
         let mut outer = conn.begin().await.map_err(failed)?;
@@ -105,8 +109,8 @@ impl SqlHandler {
     }
 }
 
-/// Shows the batch to this transaction, in one round trip; once a connection, another one makes the view. Nothing is remembered of the view: a
-/// rollback removes one that was made in its transaction.
+/// Shows the batch to this transaction, in one round trip; once a connection, another one makes the view. Nothing is
+/// remembered of the view: a rollback removes one that was made in its transaction.
 async fn show_batch(conn: &mut PgConnection, batch_json: &str) -> sqlx::Result<()> {
     let (_, view_missing): (bool, bool) =
         sqlx::query_as(include_str!("../sql/show_batch.sql")).bind(batch_json).fetch_one(&mut *conn).await?;
@@ -135,7 +139,8 @@ async fn prepare(
         )));
     }
     let mut inner = outer.begin().await.map_err(Problem::Store)?;
-    // Line breaks in front put the statement at its own line, so that PostgreSQL's position can be counted in the whole text.
+    // Line breaks in front put the statement at its own line, so that PostgreSQL's position can be counted in the whole
+    // text.
     let padded = format!("{}{}", "\n".repeat(line(text, statement.place) - 1), statement.text);
     let prepared = (&mut *inner).prepare(AssertSqlSafe(padded.as_str()).into_sql_str()).await;
     let parameters = match &prepared {

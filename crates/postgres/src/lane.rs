@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// Core's own time limit comes first; the server's is a second line behind it (law 13).
 const LIMIT_MARGIN: Duration = Duration::from_secs(2);
 
-/// A connection of its own to PostgreSQL, outside any pool: when the lane is dropped, at whatever moment, the socket closes and the server
-/// rolls back.
+/// A connection of its own to PostgreSQL, outside any pool: when the lane is dropped, at whatever moment, the socket
+/// closes and the server rolls back.
 #[derive(Debug)]
 pub struct PostgresLane {
     pub(crate) conn: PgConnection,
@@ -36,7 +36,8 @@ impl PostgresLane {
         PostgresLane { conn, lock_timeout, clock, transactions: 0, consumer: ConsumerNumber(0), transaction: None }
     }
 
-    /// Opens a transaction of semel's own, with a mark by which [`prove`](Self::prove) knows it again. `settings` are further statements.
+    /// Opens a transaction of semel's own, with a mark by which [`prove`](Self::prove) knows it again. `settings` are
+    /// further statements.
     pub(crate) async fn open(&mut self, settings: &str) -> sqlx::Result<()> {
         self.transactions += 1;
         self.transaction = None;
@@ -55,7 +56,8 @@ impl PostgresLane {
         debug_assert!(keys.is_sorted_by(|a, b| a.id.as_bytes() < b.id.as_bytes()), "law 4");
         let waiting: Vec<&ClaimKey<'_>> = keys.iter().filter(|key| key.waiting.is_some()).collect();
         let new: Vec<&ClaimKey<'_>> = keys.iter().filter(|key| key.waiting.is_none()).collect();
-        // With `Claim`, the last statement that waits puts the session's own limit back; with `Transaction`, the limit stays (law 8).
+        // With `Claim`, the last statement that waits puts the session's own limit back; with `Transaction`, the limit
+        // stays (law 8).
         let back = matches!(wait, ClaimWait::Claim(_)).then_some(&*self.lock_timeout);
         let mut taken = Taken::default();
         if !waiting.is_empty() {
@@ -85,14 +87,15 @@ impl PostgresLane {
         Ok(Claimed { claims: claims.collect::<Result<_, _>>()?, keys_held: taken.keys_held || known.keys_held })
     }
 
-    /// That this very transaction lives and is not aborted (law 11). COMMIT is no proof: of an aborted transaction it answers ROLLBACK, without
-    /// an error.
+    /// That this very transaction lives and is not aborted (law 11). COMMIT is no proof: of an aborted transaction it
+    /// answers ROLLBACK, without an error.
     ///
-    /// What is proved: an aborted transaction refuses the statement; and the transaction's number is the one that the claim gave it. A
-    /// transaction that has written nothing has no number, and must not get one (it would wait for the disk at COMMIT): it is known by the
-    /// mark that its BEGIN set with SET LOCAL, which ends with it, whether a handler commits, rolls back or chains. A mark alone would be fooled
-    /// by a RESET ALL, in the safe direction; a number by nothing. No code but semel's runs between this and COMMIT, and an error of those
-    /// statements is an error: so the proof stands before the writes, which must not be made outside a transaction either.
+    /// What is proved: an aborted transaction refuses the statement; and the transaction's number is the one that the
+    /// claim gave it. A transaction that has written nothing has no number, and must not get one (it would wait for the
+    /// disk at COMMIT): it is known by the mark that its BEGIN set with SET LOCAL, which ends with it, whether a
+    /// handler commits, rolls back or chains. A mark alone would be fooled by a RESET ALL, in the safe direction; a
+    /// number by nothing. No code but semel's runs between this and COMMIT, and an error of those statements is an
+    /// error: so the proof stands before the writes, which must not be made outside a transaction either.
     async fn prove(&mut self) -> Result<(), StoreError> {
         match transaction::depth(&self.conn) {
             1 => {}

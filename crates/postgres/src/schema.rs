@@ -13,8 +13,8 @@ use std::cmp::Ordering;
 const MIGRATIONS: [&str; 2] =
     [include_str!("../migrations/0001_tables.sql"), include_str!("../migrations/0002_contract.sql")];
 
-/// The whole schema as SQL, the SQL contract included: what `migrate` runs on an empty database, for those who run their migrations
-/// themselves. It says by itself which version it is.
+/// The whole schema as SQL, the SQL contract included: what `migrate` runs on an empty database, for those who run
+/// their migrations themselves. It says by itself which version it is.
 pub const SCHEMA: &str =
     concat!(include_str!("../migrations/0001_tables.sql"), "\n", include_str!("../migrations/0002_contract.sql"));
 
@@ -33,7 +33,8 @@ pub(crate) async fn migrate(lane: &mut PostgresLane, setups: &[Setup]) -> Result
         let message = format!("the setup file {} holds U+0000, which PostgreSQL takes nowhere", clean(name));
         return Err(StoreError::new(Trouble::Other, message));
     }
-    // Every process asks at its start, and mostly there is nothing to do: then no lock is taken, and no right to change anything is needed.
+    // Every process asks at its start, and mostly there is nothing to do: then no lock is taken, and no right to change
+    // anything is needed.
     if current(&mut lane.conn).await? == VERSION && left(&mut lane.conn, setups).await?.is_empty() {
         return Ok(());
     }

@@ -6,15 +6,17 @@ use sqlx::Row;
 use sqlx::postgres::PgConnection;
 use std::time::Instant;
 
-/// The oldest server that semel works with: `pg_current_xact_id_if_assigned`, which the proof before COMMIT needs, came with it.
+/// The oldest server that semel works with: `pg_current_xact_id_if_assigned`, which the proof before COMMIT needs, came
+/// with it.
 const SERVER_MIN: i32 = 130_000;
 
 /// Settings of the session. Anew after a RESET ALL.
 pub(crate) async fn settle(conn: &mut PgConnection) -> Result<(), StoreError> {
     let failed = |error| store_error("set up a connection", error);
     sqlx::raw_sql(include_str!("../sql/settle.sql")).execute(&mut *conn).await.map_err(failed)?;
-    // A lane that is dropped while its backend waits for a twin's lock would stay there until the wait ends: 1,800 ms instead of 200 when
-    // measured. PostgreSQL 13 does not know the setting, and some systems cannot look: then it stays.
+    // A lane that is dropped while its backend waits for a twin's lock would stay there until the wait ends: 1,800 ms
+    // instead of 200 when measured. PostgreSQL 13 does not know the setting, and some systems cannot look: then it
+    // stays.
     if conn.server_version_num().is_some_and(|version| version < 140_000) {
         return Ok(());
     }

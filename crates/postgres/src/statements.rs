@@ -31,8 +31,8 @@ impl Statement<'_> {
     }
 }
 
-/// The statements of a text; those that are nothing but comments are left out. `None` where a body of statements (`begin atomic … end`) makes
-/// the semicolons ambiguous.
+/// The statements of a text; those that are nothing but comments are left out. `None` where a body of statements
+/// (`begin atomic … end`) makes the semicolons ambiguous.
 pub(crate) fn split(sql: &str) -> Option<Vec<Statement<'_>>> {
     let mut all = Vec::new();
     let mut place = 0;
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(texts(""), Vec::<&str>::new());
         assert_eq!(texts("select 2/*"), ["select 2/*"]);
         let second = &split("a;\n\n -- b\n c").unwrap()[1];
-        assert_eq!((second.place, second.text, &*second.words), (12, "c", &["c".to_owned()][..]));
+        assert_eq!((second.place, second.text, &*second.words), (11, "c", &["c".to_owned()][..]));
         assert_eq!(split("create function f() returns int begin atomic select 1; end"), None);
     }
 

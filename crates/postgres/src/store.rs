@@ -11,10 +11,12 @@ use std::error::Error as StdError;
 
 /// A PostgreSQL database as semel's store, version 13 or later, with the encoding UTF8.
 ///
-/// Handlers write `Tx<'_, Postgres>` and are lent a `sqlx::PgConnection`. Everything of semel's lies in the schema `semel`.
+/// Handlers write `Tx<'_, Postgres>` and are lent a `sqlx::PgConnection`. Everything of semel's lies in the schema
+/// `semel`.
 ///
-/// It works behind a pooler in transaction mode (with `?statement-cache-capacity=0` where the pooler does not follow prepared statements):
-/// nothing depends on the session, except that a lane that is dropped while it waits for a lock is noticed late.
+/// It works behind a pooler in transaction mode (with `?statement-cache-capacity=0` where the pooler does not follow
+/// prepared statements): nothing depends on the session, except that a lane that is dropped while it waits for a lock
+/// is noticed late.
 #[derive(Debug, Clone)]
 pub struct Postgres {
     address: Address,
@@ -24,11 +26,13 @@ pub struct Postgres {
 impl Postgres {
     /// The database at `url`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…`. Reads the URL and connects to nothing.
     ///
-    /// The parameters are libpq's (`sslmode`, `application_name`, `options`, `connect_timeout` in seconds, 10 by default …); what the URL does
-    /// not say is taken from the environment (`PGHOST`, `PGUSER`, `PGPASSWORD`, `PGPASSFILE` …). `application_name` is "semel" unless given.
+    /// The parameters are libpq's (`sslmode`, `application_name`, `options`, `connect_timeout` in seconds, 10 by
+    /// default …); what the URL does not say is taken from the environment (`PGHOST`, `PGUSER`, `PGPASSWORD`,
+    /// `PGPASSFILE` …). `application_name` is "semel" unless given.
     ///
     /// # Errors
-    /// When the URL cannot be read, has a parameter that is not known, or asks for TLS and this build has none. No error holds the password.
+    /// When the URL cannot be read, has a parameter that is not known, or asks for TLS and this build has none. No
+    /// error holds the password.
     pub fn new(url: &str) -> Result<Postgres, StoreError> {
         Ok(Postgres { address: Address::parse(url)?, lanes_max: 16 })
     }
@@ -39,8 +43,9 @@ impl Postgres {
         self
     }
 
-    /// How many connections the server has left for this role on this database at this moment: `max_connections`, less what is reserved and
-    /// what is in use, and within the limits of the role and the database. Opens one connection, and closes it again.
+    /// How many connections the server has left for this role on this database at this moment: `max_connections`, less
+    /// what is reserved and what is in use, and within the limits of the role and the database. Opens one connection,
+    /// and closes it again.
     ///
     /// Other programs may take them at any time; behind a pooler the numbers are the server's, not the pooler's.
     ///

@@ -1,5 +1,5 @@
-//! sqlx's depth counter, which `sqlx` does not re-export: a nested `begin` of the handler is a savepoint only while sqlx knows that a
-//! transaction is open. A raw BEGIN would let that `begin()…commit()` commit the outer transaction.
+//! sqlx's depth counter, which `sqlx` does not re-export: a nested `begin` of the handler is a savepoint only while
+//! sqlx knows that a transaction is open. A raw BEGIN would let that `begin()…commit()` commit the outer transaction.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Database, Postgres, SqlSafeStr};

@@ -1,4 +1,5 @@
-//! What a commit stores beside the handler's work: one statement a sort, over arrays, and none for a sort that is empty.
+//! What a commit stores beside the handler's work: one statement a sort, over arrays, and none for a sort that is
+//! empty.
 
 use crate::convert::{self, clean, count, digest, duration_millis, millis, reference};
 use crate::envelope::Columns;
@@ -73,8 +74,8 @@ async fn retry(conn: &mut PgConnection, consumer: ConsumerNumber, retried: &[Ret
     Ok(())
 }
 
-/// Whether each had been there before, in order. Usually one statement; letters of one message and reason go one after the other, for each
-/// must see the one before: the same again is counted, another variant takes room.
+/// Whether each had been there before, in order. Usually one statement; letters of one message and reason go one after
+/// the other, for each must see the one before: the same again is counted, another variant takes room.
 async fn bury(conn: &mut PgConnection, consumer: ConsumerNumber, letters: &[DeadLetter]) -> sqlx::Result<Vec<bool>> {
     let mut before = vec![false; letters.len()];
     let mut left: Vec<(usize, Letter<'_>)> = letters.iter().map(Letter::of).enumerate().collect();

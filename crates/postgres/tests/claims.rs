@@ -122,7 +122,8 @@ async fn held_keys_are_told_with_the_claim() {
     }
 }
 
-/// A twin lets its message wait while our claim stands behind it: a later message of that key, in the same batch, must know.
+/// A twin lets its message wait while our claim stands behind it: a later message of that key, in the same batch, must
+/// know.
 #[tokio::test]
 async fn a_key_that_came_to_be_held_while_the_claim_waited_is_told() {
     let Some(database) = Database::fresh().await else { return };

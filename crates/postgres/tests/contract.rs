@@ -26,7 +26,13 @@ impl Fixture for OnPostgres {
     };
 
     async fn database(&self) -> TempDatabase {
-        database().await.expect("the server was there when the test began")
+        let database = database().await.expect("the server was there when the test began");
+        let mut conn = connect(&database).await;
+        // Deadlocks are found after 1 s, where this is not allowed.
+        let soon = "do $$ begin execute format('alter database %I set deadlock_timeout = 50', current_database());
+            exception when insufficient_privilege then null; end $$";
+        sqlx::raw_sql(soon).execute(&mut conn).await.expect("set up a database");
+        database
     }
 
     fn store(&self, database: &TempDatabase, lanes: usize) -> Postgres {

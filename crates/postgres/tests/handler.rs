@@ -97,8 +97,8 @@ async fn every_sort_of_statement_runs_as_it_was_written() {
     run(&mut lane, consumer, &[with], "with").await;
     assert_eq!(database.effects().await, 1);
 
-    // A SELECT is executed to its end, whatever it returns; also one that a LIMIT-less reader would leave early.
-    run(&mut lane, consumer, &["select note(id), generate_series(1, 10000), id from messages"], "select").await;
+    // A SELECT is executed to its end, whatever it returns; to the last of many rows.
+    run(&mut lane, consumer, &["select note(g::text), id from messages, generate_series(1, 10000) g"], "select").await;
     assert_eq!(database.effects().await, 1 + 30_000);
 
     let several = "create temp table step (id text) on commit drop; -- ; not here
@@ -166,7 +166,6 @@ async fn what_the_author_wrote_wrong_is_said_in_postgresqls_words() {
         &["create temp table t (n int); insert into t select 1; select * from t"][..],
         &["create temp table t (n int)", "insert into t select 1"],
         &["select body->'a' ? 'b' from messages"],
-        &["call nothing_to_check_here()"],
         &["do $$ begin commit; end $$"],
     ] {
         handler(texts).check(lane.conn()).await.unwrap_or_else(|error| panic!("{texts:?}: {error}"));

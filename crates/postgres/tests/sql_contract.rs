@@ -216,7 +216,8 @@ async fn the_functions_are_the_owners_until_they_are_granted() {
 async fn a_bare_call_outside_a_transaction_is_warned_of() {
     let Some(database) = Database::fresh().await else { return };
     let mut conn = database.conn().await;
-    // PostgreSQL has no switch that turns warnings into errors, so the condition is tried on a function made from the same text.
+    // PostgreSQL has no switch that turns warnings into errors, so the condition is tried on a function made from the
+    // same text.
     let source = text(
         &mut conn,
         "select replace(pg_get_functiondef('semel.claim'::regproc), 'raise warning', 'raise exception')",

@@ -26,7 +26,9 @@ pub(crate) fn path(path: &Path) -> Result<PathBuf, String> {
         return Err("the store has no path: name a file, e.g. sqlite:tea-shop.db".to_owned());
     }
     if text == ":memory:" || text.starts_with("file:") {
-        return Err(format!("`{text}` is no place for claims, which must outlive this process: name a file by its path"));
+        return Err(format!(
+            "`{text}` is no place for claims, which must outlive this process: name a file by its path"
+        ));
     }
     if let Some(rest) = text.strip_prefix("sqlite:") {
         return Err(format!("`{text}` is an address: here the path alone is wanted, `{rest}`"));
@@ -34,7 +36,8 @@ pub(crate) fn path(path: &Path) -> Result<PathBuf, String> {
     if text.contains('\0') {
         return Err("a path cannot hold U+0000".to_owned());
     }
-    std::path::absolute(path).map_err(|error| format!("the current directory cannot be read, so {text} is nowhere: {error}"))
+    std::path::absolute(path)
+        .map_err(|error| format!("the current directory cannot be read, so {text} is nowhere: {error}"))
 }
 
 pub(crate) fn options(place: &Place, foreign_keys: bool) -> SqliteConnectOptions {
@@ -64,7 +67,9 @@ async fn version(conn: &mut SqliteConnection, place: &Place) -> Result<(), Store
     let found = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
     if found < VERSION_MIN {
         let (major, minor) = VERSION_MIN;
-        let message = format!("this program is built with SQLite {version}, semel needs {major}.{minor}: update `libsqlite3-sys`");
+        let message = format!(
+            "this program is built with SQLite {version}, semel needs {major}.{minor}: update `libsqlite3-sys`"
+        );
         return Err(StoreError::new(Trouble::Other, message));
     }
     Ok(())
@@ -86,7 +91,9 @@ async fn write_ahead(conn: &mut SqliteConnection, place: &Place) -> Result<(), S
                     ),
                 ));
             }
-            Err(error) if error::code(&error).is_some_and(|code| code & 0xff == error::BUSY) && Instant::now() < patience => {
+            Err(error)
+                if error::code(&error).is_some_and(|code| code & 0xff == error::BUSY) && Instant::now() < patience =>
+            {
                 sleep(TRY_AGAIN).await;
             }
             Err(error) => return Err(place.error(error)),

@@ -14,7 +14,19 @@ pub(crate) fn headers(envelope: &Envelope) -> Value {
 
 /// The broker's own properties; those that it did not set are left out.
 pub(crate) fn properties(envelope: &Envelope) -> Value {
-    let Envelope { id, kind, key, time, correlation_id, causation_id, content_type, headers: _, body: _, cut: _, coordinates } = envelope;
+    let Envelope {
+        id,
+        kind,
+        key,
+        time,
+        correlation_id,
+        causation_id,
+        content_type,
+        headers: _,
+        body: _,
+        cut: _,
+        coordinates,
+    } = envelope;
     let texts = [
         ("id", id),
         ("kind", kind),
@@ -36,9 +48,10 @@ pub(crate) fn cut_length(envelope: &Envelope) -> Option<i64> {
 
 /// The columns `headers`, `body`, `body_length`, `body_digest` and `properties`.
 pub(crate) fn read(row: &SqliteRow) -> sqlx::Result<Envelope> {
-    let headers: Vec<(String, String)> = parse(row, "headers")?;
-    let mut properties: Map<String, Value> = parse(row, "properties")?;
-    let mut text = |name: &str| match properties.remove(name) {
+    let headers: Vec<(String, String)> = serde_json::from_str(text(row, "headers")?).map_err(not_json("headers"))?;
+    let mut properties: Map<String, Value> =
+        serde_json::from_str(text(row, "properties")?).map_err(not_json("properties"))?;
+    let mut take = |name: &str| match properties.remove(name) {
         Some(Value::String(text)) => Some(text),
         _ => None,
     };
@@ -47,13 +60,13 @@ pub(crate) fn read(row: &SqliteRow) -> sqlx::Result<Envelope> {
         _ => None,
     };
     Ok(Envelope {
-        id: text("id"),
-        kind: text("kind"),
-        key: text("key"),
-        correlation_id: text("correlation_id"),
-        causation_id: text("causation_id"),
-        content_type: text("content_type"),
-        coordinates: text("coordinates"),
+        id: take("id"),
+        kind: take("kind"),
+        key: take("key"),
+        correlation_id: take("correlation_id"),
+        causation_id: take("causation_id"),
+        content_type: take("content_type"),
+        coordinates: take("coordinates"),
         time: properties.get("time").and_then(Value::as_i64).map(Timestamp::from_millis),
         headers,
         body: row.try_get("body")?,
@@ -61,7 +74,10 @@ pub(crate) fn read(row: &SqliteRow) -> sqlx::Result<Envelope> {
     })
 }
 
-fn parse<T: serde::de::DeserializeOwned>(row: &SqliteRow, column: &str) -> sqlx::Result<T> {
-    let text: String = row.try_get(column)?;
-    serde_json::from_str(&text).map_err(|error| unreadable(format!("the column {column}: {error}")))
+fn text<'r>(row: &'r SqliteRow, column: &str) -> sqlx::Result<&'r str> {
+    row.try_get(column)
+}
+
+fn not_json(column: &str) -> impl Fn(serde_json::Error) -> sqlx::Error + '_ {
+    move |error| unreadable(format!("the column {column}: {error}"))
 }

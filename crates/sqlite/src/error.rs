@@ -21,12 +21,14 @@ const FULL: i32 = 13;
 const CANTOPEN: i32 = 14;
 const PROTOCOL: i32 = 15;
 const TOOBIG: i32 = 18;
+const CONSTRAINT: i32 = 19;
+const MISMATCH: i32 = 20;
 const AUTH: i32 = 23;
 const NOTADB: i32 = 26;
 // Extended ones.
 const BUSY_SNAPSHOT: i32 = BUSY | 2 << 8;
 const READONLY_MOVED: i32 = READONLY | 4 << 8;
-pub(crate) const CONSTRAINT_FOREIGNKEY: i32 = 19 | 3 << 8;
+pub(crate) const CONSTRAINT_FOREIGNKEY: i32 = CONSTRAINT | 3 << 8;
 
 /// Where the database is, and what is known of it: for sentences.
 #[derive(Debug)]
@@ -53,20 +55,26 @@ impl Place {
         let message = match code {
             Some(code) => self.sentence(code),
             None if trouble == Trouble::Unreachable => format!("the connection to {self} broke: semel opens it again"),
-            None => format!("{self} holds something in semel's tables that this program cannot read: were they changed by hand?"),
+            None => format!(
+                "{self} holds something in semel's tables that this program cannot read: were they changed by hand?"
+            ),
         };
         StoreError { trouble, message, source: Some(Box::new(error)) }
     }
 
     fn sentence(&self, code: i32) -> String {
         match code & 0xff {
-            BUSY if code == BUSY_SNAPSHOT => format!("{self} was changed by another program during a transaction: it is run again"),
+            BUSY if code == BUSY_SNAPSHOT => {
+                format!("{self} was changed by another program during a transaction: it is run again")
+            }
             BUSY | PROTOCOL => format!(
-                "{self} is locked: another program has been writing to it for longer than {} s; wait for it, or stop it",
+                "{self} is locked: another program has held it for longer than {} s; wait for it, or stop it",
                 self.busy_timeout.as_secs_f64()
             ),
             FULL => format!("there is no room left to write {self}: free some space on its disk, then go on"),
-            READONLY if code == READONLY_MOVED => format!("{self} was moved or replaced while it was open: start again"),
+            READONLY if code == READONLY_MOVED => {
+                format!("{self} was moved or replaced while it was open: start again")
+            }
             READONLY | PERM | AUTH => {
                 format!("{self} cannot be written: give this user write permission for the file and for its directory")
             }
@@ -77,12 +85,16 @@ impl Place {
                 })
             }
             NOTADB => format!("{self} is not an SQLite database, or it is encrypted: name another file"),
-            CORRUPT => format!("{self} is damaged: restore a backup, or save what is left with `sqlite3 {self} .recover`"),
+            CORRUPT => {
+                format!("{self} is damaged: restore a backup, or save what is left with `sqlite3 {self} .recover`")
+            }
             IOERR => format!("the disk does not read or write {self} (SQLite's code {code}): see the system's log"),
             NOMEM => format!("there is no memory left to work on {self}"),
             TOOBIG => "a value is larger than SQLite stores (1 GB)".to_owned(),
             INTERRUPT => "a statement ran over the time limit of its transaction and was stopped".to_owned(),
-            _ => format!("SQLite refused one of semel's own statements on {self} (its code {code}): were semel's tables changed by hand?"),
+            _ => format!(
+                "SQLite refused one of semel's own statements on {self} (its code {code}): were semel's tables changed by hand?"
+            ),
         }
     }
 }
@@ -95,7 +107,9 @@ pub(crate) fn look(path: &Path) -> Result<(), String> {
     }
     let Some(directory) = path.parent() else { return Ok(()) };
     match std::fs::metadata(directory) {
-        Ok(directory_or_file) if !directory_or_file.is_dir() => Err(format!("{} is not a directory", directory.display())),
+        Ok(directory_or_file) if !directory_or_file.is_dir() => {
+            Err(format!("{} is not a directory", directory.display()))
+        }
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {
             Err(format!("the directory {} does not exist: create it, or name another file", directory.display()))
         }
@@ -122,7 +136,9 @@ pub(crate) fn trouble_of_handler(error: &(dyn StdError + 'static)) -> Trouble {
     match code(error) {
         Some(code) if code & 0xff == BUSY && code != BUSY_SNAPSHOT => Trouble::Busy,
         Some(code) => trouble(code),
-        None if chain(error).any(|error| matches!(error.downcast_ref(), Some(sqlx::Error::WorkerCrashed))) => Trouble::Unreachable,
+        None if chain(error).any(|error| matches!(error.downcast_ref(), Some(sqlx::Error::WorkerCrashed))) => {
+            Trouble::Unreachable
+        }
         None => Trouble::Other,
     }
 }
@@ -136,5 +152,13 @@ fn trouble(code: i32) -> Trouble {
 }
 
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
+    std::iter::successors(Some(error), |error| {
+        let error: &'a (dyn StdError + 'static) = *error;
+        error.source()
+    })
+}
+
+/// Whether SQLite's own text tells an author what is wrong with their SQL; of a full disk or a lock our own sentences say more.
+pub(crate) fn says_what_is_wrong(error: &sqlx::Error) -> bool {
+    code(error).is_some_and(|code| matches!(code & 0xff, ERROR | CONSTRAINT | MISMATCH))
 }

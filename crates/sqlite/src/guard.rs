@@ -120,7 +120,8 @@ impl Guard {
     }
 
     fn may_go_on(&self) -> bool {
-        !self.gone.load(SeqCst) && self.millis_after(Duration::ZERO) < self.deadline.load(SeqCst).saturating_add(millis(GRACE))
+        !self.gone.load(SeqCst)
+            && self.millis_after(Duration::ZERO) < self.deadline.load(SeqCst).saturating_add(millis(GRACE))
     }
 
     fn millis_after(&self, later: Duration) -> u64 {

@@ -1,4 +1,5 @@
-//! A consumer whose handler does what each message says, also what no handler should do: `lab STORE FILE`.
+//! A consumer whose handler does what each message says, also what no handler should do: `lab STORE FILE [MILLISECONDS]`, where the last
+//! is the handler's time limit.
 //!
 //! Prints the summary as JSON. The business table is `effect(id text)`.
 #![allow(clippy::print_stdout, reason = "a program whose output is read by tests")]
@@ -24,12 +25,16 @@ impl Message for Task {
 
 /// What the handler needs of a database.
 trait Database: Store {
+    /// Keeps the database busy for longer than anybody waits.
+    const ENDLESS: &'static str;
     fn insert(conn: &mut Self::Conn, id: &str) -> impl Future<Output = sqlx::Result<()>> + Send;
     fn run(conn: &mut Self::Conn, sql: &'static str) -> impl Future<Output = sqlx::Result<()>> + Send;
     fn leak_a_savepoint(conn: &mut Self::Conn) -> impl Future<Output = ()> + Send;
 }
 
 impl Database for Sqlite {
+    const ENDLESS: &'static str =
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n";
     async fn insert(conn: &mut SqliteConnection, id: &str) -> sqlx::Result<()> {
         sqlx::query("insert into effect (id) values (?)").bind(id).execute(conn).await.map(drop)
     }
@@ -44,6 +49,7 @@ impl Database for Sqlite {
 }
 
 impl Database for Postgres {
+    const ENDLESS: &'static str = "select pg_sleep(3600)";
     async fn insert(conn: &mut PgConnection, id: &str) -> sqlx::Result<()> {
         sqlx::query("insert into effect (id) values ($1)").bind(id).execute(conn).await.map(drop)
     }
@@ -69,6 +75,7 @@ impl<S: Database> Handler<S, Task> for Act {
             "panic" => panic!("as asked"),
             "abort" => std::process::abort(),
             "sleep" => tokio::time::sleep(Duration::from_secs(3600)).await,
+            "query" => S::run(tx.conn(), S::ENDLESS).await?,
             "hide" => drop(S::run(tx.conn(), "insert into no_such_table values (1)").await),
             "commit" => drop(S::run(tx.conn(), "COMMIT").await),
             "rollback" => drop(S::run(tx.conn(), "ROLLBACK; BEGIN").await),
@@ -79,7 +86,7 @@ impl<S: Database> Handler<S, Task> for Act {
     }
 }
 
-async fn work<S: Database>(store: S, file: String) -> Result<(), Box<dyn std::error::Error>> {
+async fn work<S: Database>(store: S, file: String, timeout: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let semel = Semel::new(store);
     let setup = Setup { name: "effect.sql".into(), sql: "create table effect (id text not null)".into() };
     semel.migrate(&[setup]).await?;
@@ -91,7 +98,7 @@ async fn work<S: Database>(store: S, file: String) -> Result<(), Box<dyn std::er
             ..Identity::default()
         },
         max_batch: 16,
-        timeout: Duration::from_millis(1500),
+        timeout,
         retry: RetryPlan { immediate: 1, deferred: Vec::new() },
         ..Settings::default()
     };
@@ -110,10 +117,11 @@ async fn work<S: Database>(store: S, file: String) -> Result<(), Box<dyn std::er
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
     let (Some(store), Some(file)) = (words.next(), words.next()) else {
-        return Err("usage: lab STORE FILE".into());
+        return Err("usage: lab STORE FILE [MILLISECONDS]".into());
     };
+    let timeout = Duration::from_millis(words.next().map_or(Ok(5000), |text| text.parse())?);
     match store.strip_prefix("sqlite:") {
-        Some(path) => work(Sqlite::open(path)?, file).await,
-        None => work(Postgres::new(&store)?, file).await,
+        Some(path) => work(Sqlite::open(path)?, file, timeout).await,
+        None => work(Postgres::new(&store)?, file, timeout).await,
     }
 }

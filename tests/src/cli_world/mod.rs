@@ -9,7 +9,7 @@ mod store;
 
 pub use counts::Counts;
 pub use place::{Letter, Place};
-pub use store::{Kind, Store};
+pub use store::{Kind, Store, sqlite_rows};
 
 use std::fs;
 use std::io::Write as _;
@@ -96,9 +96,9 @@ impl World {
     }
 
     /// One consumer `work` that reads `lines.jsonl`, with the id at `/id`, the kind at `/do`, and settings that may replace these.
-    /// Its handler of every kind writes the message's id, and fails where the body says `"fail": true`.
+    /// Its handler of every kind writes the message's id, and fails as often as the body says: `"fails": 2`.
     pub fn configure_work(&self, settings: &str) {
-        self.configure(&work(self.kind(), settings));
+        self.configure(&work(settings));
     }
 
     /// The program with words, in the directory.
@@ -137,6 +137,13 @@ impl World {
         Counts::of(&self.done(&format!("run --json {options}")).await)
     }
 
+    /// Empty the store: no message was ever seen. Files stay.
+    pub async fn forget_messages(&self) {
+        let tables = ["claim", "inbox", "dead_letter", "position", "floor", "instance", "attempt", "consumer"];
+        let delete = tables.map(|table| format!("delete from semel.{table};")).concat();
+        self.store.execute(&format!("{delete} delete from effect;")).await;
+    }
+
     /// A command's output as JSON, one object a line.
     pub async fn json(&self, words: &str) -> Vec<serde_json::Value> {
         let finished = self.done(&format!("{words} --json")).await;
@@ -145,13 +152,9 @@ impl World {
 }
 
 /// A consumer's table for [`World::configure_work`]. `settings` may name any key anew: the first of two wins here.
-pub fn work(kind: Kind, settings: &str) -> String {
-    // PostgreSQL gives `->>` of a boolean as text, SQLite as 1. The division fails on PostgreSQL; on SQLite it would be NULL, which
-    // the constraint of the column refuses.
-    let fails = match kind {
-        Kind::Sqlite => "case when body->>'fail' then null else id end",
-        Kind::Postgres => "case when body->>'fail' = 'true' then null else id end",
-    };
+pub fn work(settings: &str) -> String {
+    // The column takes no null.
+    let id = "case when attempt <= coalesce(cast(body->>'fails' as integer), 0) then null else id end";
     let mut table = String::from("[consumer.work]\n");
     let defaults = [
         ("from", "{ file = \"lines.jsonl\" }"),
@@ -168,8 +171,7 @@ pub fn work(kind: Kind, settings: &str) -> String {
     }
     table += settings;
     if !settings.contains("[consumer.work.on") {
-        table +=
-            &format!("\n[consumer.work.on.\"*\"]\nsql = \"insert into effect (id) select {fails} from messages\"\n");
+        table += &format!("\n[consumer.work.on.\"*\"]\nsql = \"insert into effect (id) select {id} from messages\"\n");
     }
     table
 }
@@ -190,7 +192,7 @@ pub fn fields(object: &serde_json::Value) -> Vec<&str> {
 /// # Panics
 ///
 /// If that takes longer than [`LIMIT`].
-pub async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let tried = async {
         while !is_so().await {
             tokio::time::sleep(Duration::from_millis(20)).await;

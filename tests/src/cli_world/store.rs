@@ -1,10 +1,12 @@
 //! The store as an outsider sees it: with plain SQL over sqlx.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sqlx::postgres::{PgRow, Postgres};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, SqliteConnection, ValueRef};
+use tokio::sync::Mutex;
 
 use crate::postgres::{TempDatabase, database};
 
@@ -24,7 +26,8 @@ pub struct Store(Place);
 #[derive(Debug)]
 enum Place {
     Sqlite(PathBuf),
-    Postgres(TempDatabase),
+    /// The connection that questions share, once there was one: dozens of questions would make dozens.
+    Postgres(TempDatabase, Mutex<Option<PgConnection>>),
 }
 
 impl Store {
@@ -33,14 +36,14 @@ impl Store {
     }
 
     pub(super) async fn postgresql() -> Option<Self> {
-        database().await.map(|database| Self(Place::Postgres(database)))
+        database().await.map(|database| Self(Place::Postgres(database, Mutex::default())))
     }
 
     /// Which it is.
     pub fn kind(&self) -> Kind {
         match self.0 {
             Place::Sqlite(_) => Kind::Sqlite,
-            Place::Postgres(_) => Kind::Postgres,
+            Place::Postgres(..) => Kind::Postgres,
         }
     }
 
@@ -48,7 +51,7 @@ impl Store {
     pub fn address(&self) -> String {
         match &self.0 {
             Place::Sqlite(path) => format!("sqlite:{}", path.display()),
-            Place::Postgres(database) => database.url(),
+            Place::Postgres(database, _) => database.url(),
         }
     }
 
@@ -66,9 +69,10 @@ impl Store {
                 done.unwrap_or_else(|error| panic!("{sql}: {error}"));
                 connection.close().await.expect("an SQLite file closes");
             }
-            Place::Postgres(_) => {
-                let mut connection = self.connect_postgres().await;
-                let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await;
+            Place::Postgres(database, shared) => {
+                let mut shared = shared.lock().await;
+                let connection = connected(&mut shared, database).await;
+                let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await;
                 done.unwrap_or_else(|error| panic!("{sql}: {error}"));
             }
         }
@@ -81,18 +85,10 @@ impl Store {
     /// If the database refuses the query.
     pub async fn rows(&self, sql: &str) -> Vec<String> {
         match &self.0 {
-            Place::Sqlite(_) => {
-                let mut connection = self.connect_sqlite().await;
-                let sql = in_sqlite(sql);
-                let rows = sqlx::raw_sql(AssertSqlSafe(&*sql)).fetch_all(&mut connection).await;
-                let rows = rows.unwrap_or_else(|error| panic!("{sql}: {error}"));
-                let texts = rows.iter().map(sqlite_text).collect();
-                connection.close().await.expect("an SQLite file closes");
-                texts
-            }
-            Place::Postgres(_) => {
-                let mut connection = self.connect_postgres().await;
-                let rows = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut connection).await;
+            Place::Sqlite(path) => sqlite_rows(path, &in_sqlite(sql)).await,
+            Place::Postgres(database, shared) => {
+                let mut shared = shared.lock().await;
+                let rows = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(connected(&mut shared, database).await).await;
                 rows.unwrap_or_else(|error| panic!("{sql}: {error}")).iter().map(postgres_text).collect()
             }
         }
@@ -126,12 +122,10 @@ impl Store {
     /// If it does not open, or is another store.
     pub async fn connect_sqlite(&self) -> SqliteConnection {
         let Place::Sqlite(path) = &self.0 else { panic!("not an SQLite file") };
-        // Plain, as another program would open it: not created, no pragma set but for patience.
-        let options = SqliteConnectOptions::new().filename(path).busy_timeout(std::time::Duration::from_secs(10));
-        options.connect().await.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        connect(path).await
     }
 
-    /// A connection to the PostgreSQL database.
+    /// A connection of its own to the PostgreSQL database.
     ///
     /// # Panics
     ///
@@ -147,10 +141,37 @@ impl Store {
     /// If it is another store.
     pub fn database(&self) -> &TempDatabase {
         match &self.0 {
-            Place::Postgres(database) => database,
+            Place::Postgres(database, _) => database,
             Place::Sqlite(_) => panic!("not a PostgreSQL database"),
         }
     }
+}
+
+async fn connected<'c>(shared: &'c mut Option<PgConnection>, database: &TempDatabase) -> &'c mut PgConnection {
+    if shared.is_none() {
+        *shared = Some(PgConnection::connect(&database.url()).await.expect("PostgreSQL answers"));
+    }
+    shared.as_mut().expect("a connection")
+}
+
+/// The rows of a query on an SQLite file, as [`Store::rows`] gives them.
+///
+/// # Panics
+///
+/// If the file does not open, or the database refuses the query.
+pub async fn sqlite_rows(path: &Path, sql: &str) -> Vec<String> {
+    let mut connection = connect(path).await;
+    let rows = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut connection).await;
+    let rows = rows.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let texts = rows.iter().map(sqlite_text).collect();
+    connection.close().await.expect("an SQLite file closes");
+    texts
+}
+
+/// As another program would open it: not created, no pragma set but for patience.
+async fn connect(path: &Path) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(10));
+    options.connect().await.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// On PostgreSQL semel's tables have a schema of their own, on SQLite a prefix.

@@ -131,7 +131,7 @@ impl OnStore for Show {
             fields.insert("body".to_owned(), json!(body));
             fields.insert(
                 "body_is_whole".to_owned(),
-                json!(envelope.cut.is_none() && !matches!(body, std::borrow::Cow::Owned(_))),
+                json!(envelope.is_whole() && !matches!(body, std::borrow::Cow::Owned(_))),
             );
         }
         match (self.json, object) {

@@ -2,7 +2,7 @@
 
 use crate::args::FileOnly;
 use crate::error::CliError;
-use crate::output;
+use crate::output::{self, visible};
 use crate::store::{OnStore, SqlStore, on_store};
 use crate::verbs::{ONE_LANE, existing, load_of};
 use semel::{Forgotten, Records, Semel};
@@ -19,10 +19,10 @@ struct Forget {
 
 impl OnStore for Forget {
     async fn run<S: SqlStore>(self, semel: Semel<S>) -> Result<(), CliError> {
-        let Forget { consumer, id } = &self;
         let mut lane = existing(&semel).await?;
-        let forgotten = lane.forget(consumer, id).await?;
+        let forgotten = lane.forget(&self.consumer, &self.id).await?;
         lane.done();
+        let (consumer, id) = (visible(&self.consumer), visible(&self.id));
         match forgotten {
             Forgotten::Done => {
                 output::say(format_args!("{consumer} has forgotten {id}: its next copy is processed as new"));

@@ -5,10 +5,14 @@ mod cancellation;
 mod check;
 mod claims;
 mod cut;
+mod dead_letters;
 mod dice;
+mod envelopes;
 mod fixture;
 mod identity;
+mod inbox;
 mod proof;
+mod replay;
 mod reruns;
 mod source;
 mod stage;
@@ -27,6 +31,10 @@ pub fn checks<F: Fixture>() -> Vec<Check<F>> {
         cancellation::checks(),
         proof::checks(),
         reruns::checks(),
+        inbox::checks(),
+        envelopes::checks(),
+        dead_letters::checks(),
+        replay::checks(),
     ]
     .into_iter()
     .flatten()

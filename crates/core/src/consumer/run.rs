@@ -162,6 +162,12 @@ async fn leave<S: Store>(lanes: &Arc<Lanes<S>>, number: ConsumerNumber, me: &Ins
     Ok(())
 }
 
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
 struct Pull<S: Store, B: Source> {
     shared: Arc<Shared<S>>,
     senders: Vec<UnboundedSender<Item<SettleOf<B>>>>,
@@ -194,7 +200,8 @@ impl<S: Store, B: Source> Pull<S, B> {
                 continue;
             }
             let room = shared.settings.prefetch().saturating_sub(in_hand);
-            let open = room > 0 && shared.in_hand.bytes() < BYTES_IN_HAND_MAX && !shared.store_is_out();
+            let open =
+                shared.in_hand.has_room() && shared.in_hand.bytes() < BYTES_IN_HAND_MAX && !shared.store_is_out();
             tokio::select! {
                 biased;
                 () = shared.stop.stopped() => return Ok(Some(subscription)),
@@ -278,15 +285,23 @@ impl<S: Store, B: Source> Pull<S, B> {
 
     fn hand_out(&mut self, deliveries: Vec<Delivery<SettleOf<B>>>) {
         self.last_came = Instant::now();
-        for delivery in deliveries {
+        // Neighbours share a lane as long as they can share a batch: then batches are full.
+        let mut free = self.shared.in_hand.idlest();
+        for (at, delivery) in deliveries.into_iter().enumerate() {
+            if at > 0 && at % self.shared.settings.max_batch == 0 {
+                free = self.shared.in_hand.idlest();
+            }
             let careful = self.shared.is_careful() || delivery.redelivered == Some(true);
             let unit = delivery.unit.clone();
             let (envelope, answer) = delivery.split();
-            let slot = self.shared.in_hand.take(envelope.body.len());
+            let bytes = envelope.body.len();
             match self.shared.settings.identity.identify(envelope) {
                 Ok(message) => {
                     let message = Incoming { token: answer.token(), ..message };
-                    let lane = self.lane_of(message.key.as_deref().or(unit.as_deref()).unwrap_or(&message.id));
+                    let slot = match message.key.as_deref().or(unit.as_deref()) {
+                        Some(key) => self.shared.in_hand.take_in(bytes, self.lane_of(key)),
+                        None => self.shared.in_hand.take_any(bytes, hash(&message.id), free),
+                    };
                     let work = Work {
                         message,
                         from: Origin::Broker(answer),
@@ -298,11 +313,11 @@ impl<S: Store, B: Source> Pull<S, B> {
                         twins: Vec::new(),
                         slot,
                     };
-                    self.send(lane, Item::Known(Box::new(work)));
+                    self.send(work.slot.lane, Item::Known(Box::new(work)));
                 }
                 Err(refused) => {
-                    let lane = self.lane_of(refused.envelope.coordinates.as_deref().unwrap_or_default());
-                    self.send(lane, Item::Refused(Box::new(RefusedWork { refused, answer, _slot: slot })));
+                    let slot = self.shared.in_hand.take_in(bytes, free);
+                    self.send(free, Item::Refused(Box::new(RefusedWork { refused, answer, _slot: slot })));
                 }
             }
         }
@@ -313,11 +328,9 @@ impl<S: Store, B: Source> Pull<S, B> {
         let _ = self.senders[lane].send(item);
     }
 
-    /// Messages of one key always take the same lane, and so do twins.
+    /// Messages of one key always take the same lane.
     fn lane_of(&self, key: &str) -> usize {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        (hasher.finish() % self.senders.len() as u64) as usize
+        (hash(key) % self.senders.len() as u64) as usize
     }
 
     /// Takes up waiting messages that are due; whether there were any.
@@ -334,9 +347,12 @@ impl<S: Store, B: Source> Pull<S, B> {
             }
             fed = true;
             let (attempts, counted) = (waiting.attempts, waiting.instance == shared.me.id);
-            let slot = shared.in_hand.take(waiting.envelope.body.len());
+            let bytes = waiting.envelope.body.len();
             let message = Incoming::resumed(waiting);
-            let lane = self.lane_of(message.key.as_deref().unwrap_or(&message.id));
+            let slot = match &message.key {
+                Some(key) => shared.in_hand.take_in(bytes, self.lane_of(key)),
+                None => shared.in_hand.take_any(bytes, hash(&message.id), shared.in_hand.idlest()),
+            };
             let work = Work {
                 message,
                 from: Origin::Inbox { attempts, counted },
@@ -348,7 +364,7 @@ impl<S: Store, B: Source> Pull<S, B> {
                 twins: Vec::new(),
                 slot,
             };
-            self.send(lane, Item::Known(Box::new(work)));
+            self.send(work.slot.lane, Item::Known(Box::new(work)));
         }
         // Nothing more to be had though something is due: it stands behind another, whose end will say so.
         let next = next.filter(|next| fed || !next.is_zero());

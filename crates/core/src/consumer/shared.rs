@@ -56,13 +56,16 @@ impl<S: Store> Shared<S> {
         me: Instance,
         now: Timestamp,
     ) -> Self {
+        let prefetch = settings.prefetch();
+        let batch = settings.max_batch.min(prefetch / 4).max(1);
+        let in_hand = Arc::new(InHand::new(settings.lanes, prefetch - batch.min(prefetch)));
         Shared {
             name,
             passage,
             handlers,
             settings,
             progress,
-            in_hand: Arc::default(),
+            in_hand,
             me,
             stop: Stop::new(),
             look_at_inbox: Notify::new(),

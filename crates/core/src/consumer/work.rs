@@ -3,8 +3,10 @@
 use crate::broker::Answer;
 use crate::identity::{Incoming, Refused};
 use crate::process::Passenger;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 /// A message with an id, and everything that its lane must know of it.
@@ -75,25 +77,70 @@ pub(crate) enum Item<K> {
     Refused(Box<RefusedWork<K>>),
 }
 
-/// What is in hand: bounds the pulling by number and by bytes.
-#[derive(Debug, Default)]
+/// What is in hand: bounds the pulling by number and by bytes, and says which lane has what.
+#[derive(Debug)]
 pub(crate) struct InHand {
     count: AtomicUsize,
     bytes: AtomicUsize,
+    lanes: Box<[AtomicUsize]>,
+    /// Lanes of the ids in hand, by their hash: a twin goes where its twin is.
+    ids: Mutex<HashMap<u64, (usize, u32)>>,
+    /// Told when there is room for a batch again, not for every single place.
+    room_at: usize,
     pub(crate) changed: Notify,
 }
 
 impl InHand {
+    /// `room_at`: how few must be in hand for more to be pulled.
+    pub(crate) fn new(lanes: usize, room_at: usize) -> Self {
+        InHand {
+            count: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            lanes: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
+            ids: Mutex::default(),
+            room_at,
+            changed: Notify::new(),
+        }
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
     }
-    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Slot {
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.count() <= self.room_at
+    }
+
+    /// The lane with the least to do.
+    pub(crate) fn idlest(&self) -> usize {
+        (0..self.lanes.len()).min_by_key(|&lane| self.lanes[lane].load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Takes a place for a message that may go to any lane: its twin's, or else `free`.
+    pub(crate) fn take_any(self: &Arc<Self>, bytes: usize, id: u64, free: usize) -> Slot {
+        let lane = {
+            let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+            let (lane, twins) = ids.entry(id).or_insert((free, 0));
+            *twins += 1;
+            *lane
+        };
+        self.take(bytes, lane, Some(id))
+    }
+
+    /// Takes a place in a lane.
+    pub(crate) fn take_in(self: &Arc<Self>, bytes: usize, lane: usize) -> Slot {
+        self.take(bytes, lane, None)
+    }
+
+    fn take(self: &Arc<Self>, bytes: usize, lane: usize, id: Option<u64>) -> Slot {
         self.count.fetch_add(1, Ordering::AcqRel);
         self.bytes.fetch_add(bytes, Ordering::AcqRel);
-        Slot { in_hand: self.clone(), bytes }
+        self.lanes[lane].fetch_add(1, Ordering::Relaxed);
+        Slot { in_hand: self.clone(), bytes, lane, id }
     }
 }
 
@@ -101,12 +148,26 @@ impl InHand {
 pub(crate) struct Slot {
     in_hand: Arc<InHand>,
     bytes: usize,
+    pub(crate) lane: usize,
+    id: Option<u64>,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.in_hand.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
-        self.in_hand.count.fetch_sub(1, Ordering::AcqRel);
-        self.in_hand.changed.notify_one();
+        let InHand { count, bytes, lanes, ids, room_at, changed } = &*self.in_hand;
+        if let Some(id) = self.id {
+            let mut ids = ids.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Entry::Occupied(mut twins) = ids.entry(id) {
+                twins.get_mut().1 -= 1;
+                if twins.get().1 == 0 {
+                    twins.remove();
+                }
+            }
+        }
+        lanes[self.lane].fetch_sub(1, Ordering::Relaxed);
+        bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        if count.fetch_sub(1, Ordering::AcqRel) <= room_at + 1 {
+            changed.notify_one();
+        }
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 const DOING: &str = "sweep old claims";
 
-/// Two transactions of one statement each: whoever claims an id anew, because its claim has gone, finds the floor that covers it.
+/// Two transactions of one statement each: whoever claims an id anew, because its claim has gone, finds the floor that
+/// covers it.
 pub(super) async fn step(
     conn: &mut PgConnection,
     consumer: ConsumerNumber,

@@ -1,4 +1,5 @@
-//! A fresh database for each test, on the server that SEMEL_TEST_POSTGRES names (a role that may create databases and roles).
+//! A fresh database for each test, on the server that SEMEL_TEST_POSTGRES names (a role that may create databases and
+//! roles).
 #![allow(dead_code)]
 
 use semel_core::{
