@@ -88,10 +88,18 @@ impl Base {
         Ok(rows)
     }
 
-    /// The number that a query answers; 0 where it fails, as it does until the tables are there, and while the server is
-    /// away.
+    /// The number (of 64 bits) that a query answers; 0 where it fails, as it does until the tables are there, and while
+    /// the server is away.
+    ///
+    /// # Panics
+    ///
+    /// If the answer is no such number.
     pub async fn number(&self, sql: &str) -> i64 {
-        self.rows::<(i64,)>(sql).await.ok().and_then(|rows| rows.first().map(|row| row.0)).unwrap_or(0)
+        match self.rows::<(i64,)>(sql).await {
+            Ok(rows) => rows.first().map_or(0, |row| row.0),
+            Err(error @ sqlx::Error::ColumnDecode { .. }) => panic!("{sql}: {error}"),
+            Err(_) => 0,
+        }
     }
 
     /// Run one or more statements, on a connection of their own.

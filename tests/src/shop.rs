@@ -18,6 +18,9 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// How many payments are booked.
 pub const BOOKED: &str = "select count(*) from ledger";
 
+/// At which try the last of them was booked.
+pub const TRIES: &str = "select cast(max(attempt) as bigint) from ledger";
+
 /// No unique key anywhere: what is booked twice shows as two rows.
 const SCHEMA: &str = "
 create table ledger (payment_id text not null, account text not null, amount bigint not null, attempt int not null);
@@ -40,11 +43,13 @@ pub struct Rules {
     pub more: &'static str,
     /// SQL that is run with every batch, before anything is booked.
     pub first: &'static str,
+    /// SQL that is run with every batch, after everything is booked.
+    pub last: &'static str,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { lanes: 4, max_batch: 16, immediate: 1, deferred: r#"["20ms"]"#, more: "", first: "" }
+        Rules { lanes: 4, max_batch: 16, immediate: 1, deferred: r#"["20ms"]"#, more: "", first: "", last: "" }
     }
 }
 
@@ -81,6 +86,16 @@ impl Shop {
         shop.write("payments.jsonl", &shop.payments.text());
         shop.write("semel.toml", &configuration(&shop.base.url(), "payments.jsonl", rules));
         shop
+    }
+
+    /// The same shop, which reaches its database by another address.
+    ///
+    /// # Panics
+    ///
+    /// If its configuration cannot be written.
+    pub fn by_way_of(self, store: &str, rules: &Rules) -> Self {
+        self.write("semel.toml", &configuration(store, "payments.jsonl", rules));
+        self
     }
 
     /// A file in the shop's directory, written anew.
@@ -161,11 +176,12 @@ impl Shop {
 
 /// A configuration that books the payments of a file into the database at `store`.
 pub fn configuration(store: &str, file: &str, rules: &Rules) -> String {
-    let Rules { lanes, max_batch, immediate, deferred, more, first } = rules;
+    let Rules { lanes, max_batch, immediate, deferred, more, first, last } = rules;
     let tries = immediate + 1;
     // An amount that is null is refused by the table: that is how a payment fails here, on every database alike.
     let book = |amount: &str| {
-        let first = if first.is_empty() { String::new() } else { format!("'''{first}''', ") };
+        let step = |sql: &str| if sql.is_empty() { String::new() } else { format!("'''{sql}''', ") };
+        let (first, last) = (step(first), step(last));
         format!(
             "sql = [{first}'''
 insert into ledger (payment_id, account, amount, attempt)
@@ -174,7 +190,7 @@ select body->>'payment_id', body->>'account', {amount}, attempt from messages
 insert into balance (account, total)
 select body->>'account', sum(cast(body->>'amount' as bigint)) from messages where true group by 1
 on conflict (account) do update set total = balance.total + excluded.total
-''']"
+''', {last}]"
         )
     };
     let amount = "cast(body->>'amount' as bigint)";

@@ -556,7 +556,7 @@ on_both_stores! {
         let (unknown, large, broken) =
             (number_of(&world, "no-handler").await, number_of(&world, "too-large").await, number_of(&world, "undecodable").await);
         let refused = world.fails(1, &format!("dead replay {large}")).await;
-        assert!(refused.contains("raise max_body and let the producer send it again"), "{refused}");
+        assert!(refused.contains("it is still too-large: the body has 38 bytes; the limit is 30 (max_body)"), "{refused}");
         let refused = world.fails(1, &format!("dead replay {broken} --as c")).await;
         assert!(refused.contains("it is still undecodable: the body is not JSON"), "{refused}");
         let refused = world.fails(1, &format!("dead replay {unknown} --as other")).await;
@@ -572,6 +572,18 @@ on_both_stores! {
         world.done(&format!("dead replay {unknown}")).await;
         assert_eq!(world.run("").await, Counts::processed(1));
         assert_eq!(world.place("a").await, Place::Done);
+
+        // A limit that was raised: the whole body was kept, for it is short.
+        world.configure_work("kind = \"body:/do\"\n[consumer.work.on.pay]\nsql = \"insert into effect (id) select id from messages\"");
+        world.done(&format!("dead replay {large}")).await;
+        assert_eq!(world.run("").await, Counts::processed(1));
+        assert_eq!(world.place("b").await, Place::Done);
+        // Of a long one only the beginning was.
+        world.append("lines.jsonl", format!("{{\"id\":\"long\",\"do\":\"pay\",\"x\":\"{}\"}}\n", "y".repeat(1024 * 1024)));
+        assert_eq!(world.run("").await, Counts::dead(1));
+        let cut = number_of(&world, "too-large").await;
+        let refused = world.fails(1, &format!("dead replay {cut} --as other")).await;
+        assert!(refused.contains("only the first 64 KiB of its 1048613 bytes were kept; raise max_body and let the producer send it again"), "{refused}");
 
         // A consumer that is not in the file has no place where its ids are.
         world.configure(&semel_tests::cli_world::work("").replace("consumer.work", "consumer.other"));
@@ -695,4 +707,249 @@ async fn a_twin_in_flight_is_held_and_ends_as_a_duplicate() {
     assert_eq!((Counts::of(&one), Counts::of(&two)), (Counts::processed(1), Counts::duplicates(1)));
     assert_eq!(world.effects().await, ["a"]);
     world.check_places().await;
+}
+
+// ---- what only code can do
+
+/// The same table with handlers in Rust: they can also reject, panic, and hide an error of the database.
+mod library {
+    use super::*;
+    use semel::{
+        AckPermit, BrokerError, Consumer, Delivery, Envelope, HandlerError, HandlerResult, Identity, Message, Outcome, Pick, Postgres,
+        ProcessError, Reason, RetryPlan, Semel, Settings, Settle, Settled, Setup, Sqlite, Store, Summary, Tx,
+    };
+    use serde::{Deserialize, Serialize};
+    use sqlx::{PgConnection, SqliteConnection};
+    use std::time::Duration;
+
+    #[derive(Clone, Serialize, Deserialize)]
+    struct Task {
+        id: String,
+        #[serde(rename = "do")]
+        act: String,
+    }
+    impl Message for Task {
+        const KIND: &'static str = "task";
+    }
+
+    /// What the handlers need of a database.
+    trait Database: Store {
+        fn write(conn: &mut Self::Conn, id: &str) -> impl Future<Output = sqlx::Result<()>> + Send;
+        fn fail(conn: &mut Self::Conn) -> impl Future<Output = sqlx::Result<()>> + Send;
+    }
+    const BROKEN: &str = "insert into no_such_table values (1)";
+    impl Database for Sqlite {
+        async fn write(conn: &mut SqliteConnection, id: &str) -> sqlx::Result<()> {
+            sqlx::query("insert into effect (id) values (?)").bind(id).execute(conn).await.map(drop)
+        }
+        async fn fail(conn: &mut SqliteConnection) -> sqlx::Result<()> {
+            sqlx::query(BROKEN).execute(conn).await.map(drop)
+        }
+    }
+    impl Database for Postgres {
+        async fn write(conn: &mut PgConnection, id: &str) -> sqlx::Result<()> {
+            sqlx::query("insert into effect (id) values ($1)").bind(id).execute(conn).await.map(drop)
+        }
+        async fn fail(conn: &mut PgConnection) -> sqlx::Result<()> {
+            sqlx::query(BROKEN).execute(conn).await.map(drop)
+        }
+    }
+
+    async fn act<S: Database>(tx: &mut Tx<'_, S>, task: Task) -> HandlerResult {
+        S::write(tx.conn(), &task.id).await?;
+        match &*task.act {
+            "fail" => return Err(HandlerError::from_boxed("as asked")),
+            "reject" => return Err(HandlerError::reject("as asked")),
+            "later" => return Err(HandlerError::retry_after(Duration::from_secs(3600), "as asked")),
+            "undecodable" => return Err(HandlerError::undecodable("as asked")),
+            "panic" => panic!("as asked"),
+            "sleep" => tokio::time::sleep(Duration::from_secs(3600)).await,
+            "hide" => drop(S::fail(tx.conn()).await),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn prepared<S: Store>(world: &World, store: S) -> Semel<S> {
+        world.configure_work("");
+        let sql = std::fs::read_to_string(world.path("effect.sql")).expect("a file");
+        let semel = Semel::new(store);
+        semel.migrate(&[Setup { name: "effect.sql".into(), sql }]).await.expect("tables");
+        semel
+    }
+
+    fn summary(summary: &Summary) -> Counts {
+        let Summary { received, processed, duplicates, conflicts, dead_lettered, deferred, ignored, .. } = summary;
+        let counts = counts(*processed, *duplicates, *conflicts, *dead_lettered, *deferred, *ignored);
+        assert_eq!(*received, counts.received());
+        counts
+    }
+
+    async fn run<S: Database>(world: &World, semel: &Semel<S>, from_start: bool) -> Counts {
+        let settings = Settings {
+            identity: Identity {
+                id: Pick::Body("/id".into()),
+                kind: Pick::Fixed(Task::KIND.into()),
+                key: None,
+                ..Identity::default()
+            },
+            retry: RetryPlan { immediate: 1, deferred: Vec::new() },
+            timeout: Duration::from_millis(300),
+            from_start,
+            ..Settings::default()
+        };
+        let source = semel::file::source(world.path("lines.jsonl")).named("lines.jsonl");
+        let consumer = Consumer::named("work", semel.clone()).settings(settings).on::<Task>(act::<S>);
+        summary(&consumer.run(source).await.expect("a run"))
+    }
+
+    async fn handlers_in_rust<S: Database>(world: World, semel: Semel<S>) {
+        // On SQLite a statement that failed is undone alone, and its transaction goes on, as SQLite's do.
+        let hidden_is_noticed = world.kind() == Kind::Postgres;
+        let acts = ["fine", "fail", "reject", "later", "undecodable", "panic", "sleep", "hide"];
+        let lines: String = acts.iter().map(|act| format!("{{\"id\":\"{act}\",\"do\":\"{act}\"}}\n")).collect();
+        world.write("lines.jsonl", lines + "{\"id\":\"no task\"}\n");
+        let (processed, dead_lettered) = if hidden_is_noticed { (1, 7) } else { (2, 6) };
+        // A delay that the handler asks for takes the place of a try in place.
+        assert_eq!(run(&world, &semel, false).await, counts(processed, 0, 0, dead_lettered, 1, 0));
+        let again = run(&world, &semel, true).await;
+        assert_eq!(again, Counts::duplicates(9));
+
+        for (id, place) in [
+            ("fine", Place::Done),
+            ("fail", dead("failed")),
+            ("reject", dead("rejected")),
+            ("later", Place::Waiting),
+            ("undecodable", Place::Nowhere),
+            ("panic", dead("failed")),
+            ("sleep", dead("failed")),
+            ("hide", if hidden_is_noticed { dead("failed") } else { Place::Done }),
+            ("no task", Place::Nowhere),
+        ] {
+            assert_eq!(world.place(id).await, place, "{id}");
+        }
+        let error = async |id: &str| world.store().value(&format!("select error from semel.dead_letter where reference = '{id}'")).await;
+        assert_eq!(error("reject").await, "as asked");
+        assert_eq!(error("panic").await, "the handler panicked: as asked");
+        assert_eq!(error("sleep").await, "the handler took longer than its limit of 300ms");
+        assert_eq!(error("no task").await, "the body is not a task (line 1, column 16)");
+        if hidden_is_noticed {
+            assert!(error("hide").await.starts_with("the handler hid a database error"));
+        }
+        let tried = |reason: &str, id: &str, tries| Letter::new(reason, id).tried(tries);
+        let mut letters = vec![
+            tried("failed", "fail", 2),
+            tried("failed", "panic", 2),
+            tried("failed", "sleep", 2),
+            tried("rejected", "reject", 1),
+            tried("undecodable", "no task", 1).seen(2),
+            tried("undecodable", "undecodable", 1).seen(2),
+        ];
+        if hidden_is_noticed {
+            letters.push(tried("failed", "hide", 2));
+        }
+        letters.sort();
+        assert_eq!(world.letters().await, letters);
+        let effects: &[&str] = if hidden_is_noticed { &["fine"] } else { &["fine", "hide"] };
+        assert_eq!(world.effects_sorted().await, effects, "what failed has left nothing");
+        world.check_places().await;
+    }
+
+    async fn outcome<S: Database>(semel: &Semel<S>, envelope: &Envelope, act: &str) -> Result<Outcome, ProcessError> {
+        let task = Task { id: envelope.id.clone().unwrap_or_default(), act: act.to_owned() };
+        let permit = semel.process("work", envelope, async |tx| self::act::<S>(tx, task).await).await;
+        permit.map(|permit| permit.outcome())
+    }
+
+    /// A loop of one's own: nothing is tried again, and nothing of what failed stays.
+    async fn one_call<S: Database>(world: World, semel: Semel<S>) {
+        let message = |id: &str, body: &str| Envelope::new(id, body);
+        let a = message("a", "1");
+        for act in ["fail", "reject", "later", "panic"] {
+            let error = outcome(&semel, &a, act).await.expect_err(act);
+            let fits = match act {
+                "reject" => matches!(error, ProcessError::Rejected { .. }),
+                "panic" => matches!(error, ProcessError::Panicked(_)),
+                _ => matches!(error, ProcessError::Failed { .. }),
+            };
+            assert!(fits, "{act}: {error:?}");
+            assert_eq!(world.place("a").await, Place::Nowhere, "{act}: the next delivery is the next try");
+        }
+        if world.kind() == Kind::Postgres {
+            let error = outcome(&semel, &a, "hide").await.expect_err("hidden");
+            assert!(error.to_string().contains("hid a database error"), "{error}");
+        }
+        assert_eq!(outcome(&semel, &a, "fine").await.unwrap(), Outcome::Processed);
+        assert_eq!(outcome(&semel, &a, "fail").await.unwrap(), Outcome::Duplicate, "its work is not asked again");
+        for _ in 0..2 {
+            let other = outcome(&semel, &message("a", "2"), "fine").await.unwrap();
+            assert!(matches!(other, Outcome::Conflict | Outcome::Duplicate), "{other:?}");
+        }
+        let nameless = Envelope { id: None, coordinates: Some("here:1".into()), ..message("", "x") };
+        assert_eq!(outcome(&semel, &nameless, "fine").await.unwrap(), Outcome::DeadLettered(Reason::MissingId));
+        assert_eq!(outcome(&semel, &nameless, "fine").await.unwrap(), Outcome::Duplicate, "its dead letter is there");
+        assert_eq!(outcome(&semel, &message("", "x"), "fine").await.unwrap(), Outcome::DeadLettered(Reason::InvalidId));
+        let far = "fff7f000-0000-7000-8000-000000000000";
+        assert_eq!(outcome(&semel, &message(far, "x"), "fine").await.unwrap(), Outcome::DeadLettered(Reason::Future));
+        let large = message("large", &"x".repeat(1024 * 1024 + 1));
+        assert_eq!(outcome(&semel, &large, "fine").await.unwrap(), Outcome::DeadLettered(Reason::TooLarge));
+        assert_eq!(world.effects().await, ["a"]);
+        assert_eq!(world.letters().await.len(), 5);
+        world.check_places().await;
+    }
+
+    /// Answers nothing, and tells what it was asked.
+    struct Silent;
+    impl Settle for Silent {
+        async fn ack(self, _: AckPermit) -> Settled {
+            Settled::Confirmed
+        }
+        async fn back(self, _: Duration) -> Settled {
+            Settled::Confirmed
+        }
+    }
+
+    async fn a_permit_fits_its_own_delivery<S: Database>(semel: Semel<S>) {
+        let delivery = |id: &str| Delivery::new(Envelope::new(id, "x"), Silent);
+        let (one, two) = (delivery("one"), delivery("two"));
+        let permit = semel.process("work", &one, async |tx| Ok(S::write(tx.conn(), "one").await?)).await.expect("done");
+        assert!(matches!(two.ack(permit).await, Err(BrokerError::WrongPermit)));
+        let again = semel.process("work", &one, async |_| Ok(())).await.expect("known");
+        assert_eq!(again.outcome(), Outcome::Duplicate);
+        assert!(matches!(one.ack(again).await, Ok(Settled::Confirmed)));
+    }
+
+    macro_rules! with_each_store {
+        ($(async fn $name:ident($world:ident, $semel:ident) $body:block)+) => {$(
+            mod $name {
+                use super::*;
+                async fn test<S: Database>($world: World, $semel: Semel<S>) $body
+                #[tokio::test]
+                async fn on_sqlite() {
+                    let world = World::on_sqlite(env!("CARGO_BIN_EXE_semel-probed"));
+                    let semel = prepared(&world, Sqlite::open(world.path("store.db")).expect("a path")).await;
+                    test(world, semel).await;
+                }
+                #[tokio::test]
+                async fn on_postgresql() {
+                    let Some(world) = super::super::on_postgresql().await else { return };
+                    let semel = prepared(&world, Postgres::new(&world.address()).expect("a URL")).await;
+                    test(world, semel).await;
+                }
+            }
+        )+};
+    }
+
+    with_each_store! {
+        async fn every_way_that_a_handler_can_end(world, semel) {
+            handlers_in_rust(world, semel).await;
+        }
+        async fn one_call_answers_with_a_permit_or_changes_nothing(world, semel) {
+            one_call(world, semel).await;
+        }
+        async fn a_permit_of_another_delivery_is_refused(world, semel) {
+            a_permit_fits_its_own_delivery(semel).await;
+            assert_eq!(world.effects().await, ["one"]);
+        }
+    }
 }

@@ -36,16 +36,33 @@ pub(crate) trait OnStore {
     fn run<S: SqlStore>(self, semel: Semel<S>) -> impl Future<Output = Result<(), CliError>>;
 }
 
+/// Whether a verb may make the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Make,
+    Existing,
+}
+
 /// Opens the store and does it. `lanes`: how many connections may be used at once.
-pub(crate) async fn on_store(address: &StoreAddress, lanes: usize, verb: impl OnStore) -> Result<(), CliError> {
+pub(crate) async fn on_store(address: &StoreAddress, lanes: usize, access: Access, verb: impl OnStore) -> Result<(), CliError> {
     match address {
+        // SQLite would make the file.
+        StoreAddress::Sqlite(path) if access == Access::Existing && !path.exists() => Err(CliError::Failed(format!(
+            "there is no database at {} yet; `semel run` and `semel migrate` make it",
+            path.display()
+        ))),
         #[cfg(feature = "sqlite")]
-        StoreAddress::Sqlite(path) => verb.run(Semel::new(semel::Sqlite::open(path)?.with_lanes(lanes))).await,
+        StoreAddress::Sqlite(path) => verb.run(Semel::new(semel::Sqlite::open(path).map_err(wrong)?.with_lanes(lanes))).await,
         #[cfg(feature = "postgres")]
-        StoreAddress::Postgres(url) => verb.run(Semel::new(semel::Postgres::new(url)?.with_lanes(lanes))).await,
+        StoreAddress::Postgres(url) => verb.run(Semel::new(semel::Postgres::new(url).map_err(wrong)?.with_lanes(lanes))).await,
         #[allow(unreachable_patterns, reason = "reached in builds without all stores")]
         _ => Err(CliError::Use("this program was built without that store".to_owned())),
     }
+}
+
+/// An address that is wrong in itself, before anything was opened.
+fn wrong(error: StoreError) -> CliError {
+    CliError::Use(error.to_string())
 }
 
 #[cfg(feature = "sqlite")]

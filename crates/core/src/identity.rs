@@ -215,6 +215,8 @@ impl Identity {
             envelope.body.truncate(CUT_LENGTH);
         }
         if headers_over {
+            // Not kept, so not whole.
+            envelope.cut.as_mut()?.length += header_bytes as u64;
             envelope.headers.clear();
         }
         let cut = envelope.cut.clone()?;

@@ -34,13 +34,9 @@ impl AckPermit {
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
-    /// For a message whose COMMIT had no answer: its claim stands, so that commit was ours (law 7).
-    pub(crate) fn after_unknown(self) -> Self {
-        self.after_unknown_as(Outcome::Processed)
-    }
-    /// The same, where the commit was to make it `outcome`.
-    pub(crate) fn after_unknown_as(self, outcome: Outcome) -> Self {
-        let outcome = if self.outcome == Outcome::Duplicate { outcome } else { self.outcome };
+    /// For a message whose COMMIT had no answer, and was to make it `hoped`: if its claim stands now, that commit was ours (law 7).
+    pub(crate) fn after_unknown(self, hoped: Option<Outcome>) -> Self {
+        let outcome = hoped.filter(|_| self.outcome == Outcome::Duplicate).unwrap_or(self.outcome);
         AckPermit { outcome, ..self }
     }
     pub(crate) fn fits(&self, token: u64) -> bool {

@@ -76,8 +76,8 @@ pub(crate) enum Stopped {
     Unreachable(StoreError),
     /// The connection broke while the work ran; nothing was done.
     Broken(StoreError),
-    /// The connection broke in COMMIT: claiming again decides (law 7).
-    Unknown(StoreError),
+    /// The connection broke in COMMIT: claiming again decides (law 7). With what each passenger became if it was committed.
+    Unknown(StoreError, Vec<Outcome>),
     /// These passengers, by index, are at or below the floor.
     Stale(Vec<usize>),
     /// The work failed.
@@ -153,26 +153,25 @@ impl<S: Store> Passage<S> {
             probe::point("after-handle");
         }
         let took = started.elapsed();
+        let outcome = |at: usize| match claimed.claims[at] {
+            Claim::Fresh if behind.contains(&at) => Outcome::Deferred,
+            Claim::Fresh => Outcome::Processed,
+            Claim::Duplicate => Outcome::Duplicate,
+            Claim::Conflict => Outcome::Conflict,
+        };
+        let mut outcomes: Vec<Outcome> = (0..batch.len()).map(outcome).collect();
         let seen_before = match fresh.is_empty() && writes.is_empty() {
             true => {
                 open.rollback().await.map_err(Stopped::Unreachable)?;
                 Vec::new()
             }
-            false => self.commit(open, &writes).await?,
+            false => self.commit(open, &writes, &outcomes).await?,
         };
-
-        let mut seen_before = seen_before.into_iter();
-        let mut outcome = |at: usize| match claimed.claims[at] {
-            Claim::Fresh if behind.contains(&at) => Outcome::Deferred,
-            Claim::Fresh => Outcome::Processed,
-            Claim::Duplicate => Outcome::Duplicate,
-            Claim::Conflict if self.on_conflict == OnConflict::DeadLetter && seen_before.next() == Some(true) => {
-                Outcome::Duplicate
-            }
-            Claim::Conflict => Outcome::Conflict,
-        };
-        let permits = (0..batch.len()).map(|at| AckPermit::new(batch[at].message.token, outcome(at))).collect();
-        Ok(Passed { permits, took })
+        // The dead letters of this commit are its conflicts, in order: those that had been there before are duplicates.
+        let conflicts = outcomes.iter_mut().filter(|outcome| **outcome == Outcome::Conflict);
+        conflicts.zip(seen_before).filter(|(_, seen)| *seen).for_each(|(outcome, _)| *outcome = Outcome::Duplicate);
+        let permit = |(passenger, outcome): (&Passenger<'_>, Outcome)| AckPermit::new(passenger.message.token, outcome);
+        Ok(Passed { permits: batch.iter().zip(outcomes).map(permit).collect(), took })
     }
 
     async fn claim(&self, batch: &[Passenger<'_>], wait: ClaimWait) -> Result<(Open<S>, Claimed), Stopped> {
@@ -243,13 +242,16 @@ impl<S: Store> Passage<S> {
         Ok(fresh.iter().copied().filter(|&at| key(at).is_some_and(|key| held.iter().any(|held| held == key))).collect())
     }
 
-    async fn commit(&self, open: Open<S>, writes: &Writes) -> Result<Vec<bool>, Stopped> {
+    /// `hoped`: what each passenger becomes by this commit.
+    async fn commit(&self, open: Open<S>, writes: &Writes, hoped: &[Outcome]) -> Result<Vec<bool>, Stopped> {
         probe::point("before-commit");
         let written = open.commit(writes).await.map_err(|error| match error.trouble {
-            Trouble::Unreachable => Stopped::Unknown(error),
+            Trouble::Unreachable => Stopped::Unknown(error, hoped.to_vec()),
             Trouble::Rerun => Stopped::Rerun(error.message),
+            // Semel's own tables: nobody's message is to blame.
+            Trouble::Schema => Stopped::Unreachable(error),
             // A deferred constraint, a hidden database error: the message's own failure.
-            Trouble::Busy | Trouble::Schema | Trouble::Other => Stopped::Failed(Failure::Error(error.into())),
+            Trouble::Busy | Trouble::Other => Stopped::Failed(Failure::Error(error.into())),
         })?;
         probe::point("after-commit");
         Ok(written.dead_seen_before)
@@ -287,7 +289,7 @@ impl<S: Store> Passage<S> {
         }
         if probe::planted("defer-without-claim") {
             let (open, _) = self.begin(&[], ClaimWait::Claim(TWIN_WAIT)).await?;
-            self.commit(open, &writes).await?;
+            self.commit(open, &writes, &[]).await?;
             return Ok(AckPermit::new(message.token, Outcome::Deferred));
         }
         probe::point("before-defer");
@@ -325,7 +327,7 @@ impl<S: Store> Passage<S> {
             true => self.claim_for(passenger, writes, Outcome::DeadLettered(reason)).await?,
             false => {
                 let (open, _) = self.begin(&[], ClaimWait::Claim(TWIN_WAIT)).await?;
-                let before = self.commit(open, &writes).await?;
+                let before = self.commit(open, &writes, &[]).await?;
                 AckPermit::new(message.token, seen(&before, 0, reason))
             }
         };
@@ -344,7 +346,7 @@ impl<S: Store> Passage<S> {
         let (open, claimed) = self.begin(&[key_of(&passenger)], ClaimWait::Claim(TWIN_WAIT)).await?;
         match claimed.claims[0] {
             Claim::Fresh => {
-                self.commit(open, &writes).await?;
+                self.commit(open, &writes, &[]).await?;
                 Ok(AckPermit::new(token, outcome))
             }
             Claim::Duplicate => {
@@ -354,7 +356,7 @@ impl<S: Store> Passage<S> {
             Claim::Conflict if self.on_conflict == OnConflict::DeadLetter => {
                 let writes =
                     Writes { dead: vec![conflict(passenger.message)], closed: writes.closed, ..Writes::default() };
-                let before = self.commit(open, &writes).await?;
+                let before = self.commit(open, &writes, &[]).await?;
                 Ok(AckPermit::new(token, seen(&before, 0, Reason::Conflict)))
             }
             Claim::Conflict => {
@@ -368,7 +370,7 @@ impl<S: Store> Passage<S> {
     pub(crate) async fn close_attempt(&self, id: &str) -> Result<(), Stopped> {
         let writes = Writes { closed: vec![id.to_owned()], ..Writes::default() };
         let (open, _) = self.begin(&[], ClaimWait::Claim(TWIN_WAIT)).await?;
-        self.commit(open, &writes).await.map(drop)
+        self.commit(open, &writes, &[]).await.map(drop)
     }
 
     /// Records messages that nobody can claim, all in one commit.
@@ -377,7 +379,7 @@ impl<S: Store> Passage<S> {
         let writes = Writes { dead, ..Writes::default() };
         probe::point("before-bury");
         let (open, _) = self.begin(&[], ClaimWait::Claim(TWIN_WAIT)).await?;
-        let before = self.commit(open, &writes).await?;
+        let before = self.commit(open, &writes, &[]).await?;
         probe::point("after-bury");
         let permit = |(at, (refused, token)): (usize, &(&Refused, u64))| {
             AckPermit::new(*token, seen(&before, at, refused.reason))

@@ -168,18 +168,18 @@ impl<S: Store> Semel<S> {
         if passage.from_the_future(&incoming, self.now().await?) {
             return passage.bury(passenger, Reason::Future, 0, FUTURE.to_owned()).await.map_err(told);
         }
-        let (mut reruns, mut unsure) = (0, false);
+        let (mut reruns, mut hoped) = (0, None);
         loop {
             match passage.pass(&[passenger], &Once(work.clone()), ClaimWait::Claim(TWIN_WAIT)).await {
                 Ok(mut passed) => {
                     let permit = passed.permits.remove(0);
-                    return Ok(if unsure { permit.after_unknown() } else { permit });
+                    return Ok(permit.after_unknown(hoped));
                 }
                 Err(Stopped::Stale(_)) => {
                     return passage.bury(passenger, Reason::Stale, 0, STALE.to_owned()).await.map_err(told);
                 }
                 Err(Stopped::Rerun(_)) if reruns < RERUNS_MAX => {}
-                Err(Stopped::Unknown(_)) if reruns < RERUNS_MAX => unsure = true,
+                Err(Stopped::Unknown(_, outcomes)) if reruns < RERUNS_MAX => hoped = hoped.or(outcomes.first().copied()),
                 Err(stopped) => return Err(told(stopped)),
             }
             reruns += 1;
@@ -245,7 +245,7 @@ impl<S: Store, F: WorkFn<S, ()>> Work<S> for Once<F> {
 fn told(stopped: Stopped) -> ProcessError {
     match stopped {
         Stopped::Busy => ProcessError::Busy,
-        Stopped::Unreachable(error) | Stopped::Broken(error) | Stopped::Unknown(error) => ProcessError::Store(error),
+        Stopped::Unreachable(error) | Stopped::Broken(error) | Stopped::Unknown(error, _) => ProcessError::Store(error),
         Stopped::Rerun(text) => ProcessError::Failed { source: text.clone().into(), text },
         Stopped::Stale(_) => ProcessError::Failed { text: STALE.to_owned(), source: STALE.into() },
         Stopped::Failed(Failure::Panicked(text)) => ProcessError::Panicked(text),

@@ -1,13 +1,15 @@
 -- semel's tables. This file is never edited: what changes later is another file.
 --
--- Ids, kinds, keys and names are compared byte by byte (collate "C", law 9). Times are the database's clock. Fixed-width columns come first
--- in the tables that grow: less padding. No foreign keys: each would lock a row of semel.consumer in every transaction.
+-- Ids, kinds, keys and names are compared byte by byte (collate "C", law 9). Times are the database's clock.
+-- Fixed-width columns come first in the tables that grow: less padding. No foreign keys: each would lock a row of
+-- semel.consumer in every transaction.
 --
 -- A role that is not the owner needs:
 --   grant usage on schema semel to …;
 --   grant select, insert, update, delete on all tables in schema semel to …;
 
--- The schema may have been made beforehand, for a role that may not create schemas ("if not exists" would ask for that right all the same).
+-- The schema may have been made beforehand, for a role that may not create schemas ("if not exists" would ask for that
+-- right all the same).
 do $$
 begin
   if to_regnamespace('semel') is null then
@@ -37,7 +39,8 @@ create table semel.consumer (
   created_at timestamptz not null default now()
 );
 
--- This store has taken responsibility for this message: done, or waiting (semel.inbox), or a dead letter (semel.dead_letter).
+-- This store has taken responsibility for this message: done, or waiting (semel.inbox), or a dead letter
+-- (semel.dead_letter).
 create table semel.claim (
   claimed_at          timestamptz not null default now(), -- stamped anew when a waiting message is done (law 25)
   message_time        timestamptz,                        -- what the floor is made of (law 26)
@@ -50,7 +53,8 @@ create table semel.claim (
 );
 create index claim_by_age on semel.claim (consumer, claimed_at);
 
--- The same for ids that are canonical UUIDv7: partitions of it can be dropped whole (law 24). It has no partition yet, and is not used yet.
+-- The same for ids that are canonical UUIDv7: partitions of it can be dropped whole (law 24). It has no partition yet,
+-- and is not used yet.
 create table semel.claim_by_time (
   claimed_at          timestamptz not null default now(),
   message_time        timestamptz,
@@ -100,8 +104,8 @@ create table semel.attempt (
   primary key (consumer, message_id)
 );
 
--- Messages that were claimed and wait. What a broker delivered is kept exactly: its properties and headers are JSON as text, because jsonb and
--- text refuse U+0000, which JSON writes as an escape.
+-- Messages that were claimed and wait. What a broker delivered is kept exactly: its properties and headers are JSON as
+-- text, because jsonb and text refuse U+0000, which JSON writes as an escape.
 create table semel.inbox (
   seq                 bigint generated always as identity,
   message_time        timestamptz,

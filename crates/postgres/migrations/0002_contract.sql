@@ -1,15 +1,17 @@
--- The SQL contract: semel's claim for programs in any language, inside their own transaction. This file is never edited: what changes later is
--- another file.
+-- The SQL contract: semel's claim for programs in any language, inside their own transaction. This file is never
+-- edited: what changes later is another file.
 --
 --   begin;
 --   select semel.claim('billing', $1);   -- fresh: do the work · duplicate: it was done · conflict, stale: set it aside
 --   …                                    -- the work, in this same transaction
 --   commit;                              -- then acknowledge
 --
--- The functions run with the rights of their owner and with a search_path of their own. Nobody but the owner may call them before this is said:
+-- The functions run with the rights of their owner and with a search_path of their own. Nobody but the owner may call
+-- them before this is said:
 --   grant usage on schema semel to …;
 --   grant execute on function semel.register(text), semel.claim(text, text, bytea) to …;
--- Whoever may call semel.claim can claim for every consumer: grant it to the programs that do the work, not to their users.
+-- Whoever may call semel.claim can claim for every consumer: grant it to the programs that do the work, not to their
+-- users.
 
 create function semel.register(name text) returns int
 language plpgsql volatile security definer
@@ -51,7 +53,8 @@ as $$
 declare
   v_consumer int;
   v_window   bigint;
-  -- Only callers of this function compare this fingerprint: a version of its own, for programs on semel's library make theirs otherwise.
+  -- Only callers of this function compare this fingerprint: a version of its own, for programs on semel's library make
+  -- theirs otherwise.
   v_print    bytea := substring(sha256($3) from 1 for 16);
   v_version  smallint := case when $3 is null then 0 else -1 end;
   v_time     timestamptz;
@@ -77,9 +80,9 @@ begin
       hint = 'Call select semel.register(name) once, outside the work''s transaction.';
   end if;
 
-  -- In autocommit the claim commits alone, before the work. That cannot be seen from here for sure, so this warns only where it is certain: the
-  -- client sent nothing but this call, as the first words of its transaction, and no function stands in between. (With the extended protocol
-  -- the two times differ in autocommit too: then nothing is said.)
+  -- In autocommit the claim commits alone, before the work. That cannot be seen from here for sure, so this warns only
+  -- where it is certain: the client sent nothing but this call, as the first words of its transaction, and no function
+  -- stands in between. (With the extended protocol the two times differ in autocommit too: then nothing is said.)
   if statement_timestamp() = transaction_timestamp()
     and current_query() ~* '^\s*select\s+(\*\s+from\s+)?"?semel"?\s*\.\s*"?claim"?\s*\([^;]*\)\s*(as\s+\w+\s*)?;?\s*$'
   then
@@ -103,7 +106,8 @@ begin
   values (v_consumer, $2, v_print, v_version, v_time)
   on conflict do nothing;
   if found then
-    -- The floor in a statement of its own, after the claim: a sweep that removed this id's first claim has committed it before.
+    -- The floor in a statement of its own, after the claim: a sweep that removed this id's first claim has committed it
+    -- before.
     if v_time is not null then
       select f.message_time into v_floor from semel.floor f where f.consumer = v_consumer;
       if v_time <= v_floor + v_skew then

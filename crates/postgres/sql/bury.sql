@@ -1,5 +1,6 @@
--- Dead letters. $1 consumer · $2 how many variants of one reference are kept · the rest are arrays, one entry a letter; a reference that is
--- not empty stands at most once for a reason. Answers for each, in order, whether the same one had been there before.
+-- Dead letters. $1 consumer · $2 how many variants of one reference are kept · the rest are arrays, one entry a letter;
+-- a reference that is not empty stands at most once for a reason. Answers for each, in order, whether the same one had
+-- been there before.
 with given as (
   select *
   from unnest(
@@ -11,7 +12,8 @@ with given as (
   )
 ),
 judged as (
-  -- An empty reference names no message: the limit is for variants of one, and whoever has neither id nor place is kept.
+  -- An empty reference names no message: the limit is for variants of one, and whoever has neither id nor place is
+  -- kept.
   select
     g.*,
     g.reference = ''

@@ -1,5 +1,5 @@
--- How many more connections this role may open on this database: the least of three limits, without the connection that asks.
--- What belongs to others is not visible whole (backend_type is null then), but that it is a session of a user is.
+-- How many more connections this role may open on this database: the least of three limits, without the connection that
+-- asks. What belongs to others is not visible whole (backend_type is null then), but that it is a session of a user is.
 with sessions as (
   select datid, usesysid
   from pg_stat_activity

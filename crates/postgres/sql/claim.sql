@@ -1,5 +1,8 @@
--- The claim (law 1): the primary key is the referee, and the answer is which rows came back. Sorted by the caller (law 4).
--- $1 consumer · $2 ids · $3 fingerprints · $4 their versions · $5 message times in ms · $6 lock_timeout to go back to, or null
+-- The claim (law 1): the primary key is the referee, and the answer is which rows came back.
+-- Sorted by the caller (law 4).
+--
+-- $1 consumer · $2 ids · $3 fingerprints · $4 their versions · $5 message times in ms · $6 lock_timeout to go back to,
+-- or null
 with claimed as (
   insert into semel.claim (consumer, message_id, fingerprint, fingerprint_version, message_time)
   select $1, k.id, k.fingerprint, k.version, to_timestamp(k.time::float8 / 1000)
@@ -7,8 +10,8 @@ with claimed as (
   on conflict (consumer, message_id) do nothing
   returning message_id
 )
--- An aggregate: what stands beside it is evaluated when all of "claimed" was read, so the transaction has its number by then, and only then
--- does the wait for twins end (law 8).
+-- An aggregate: what stands beside it is evaluated when all of "claimed" was read, so the transaction has its number by
+-- then, and only then does the wait for twins end (law 8).
 select
   array_agg(message_id),
   pg_current_xact_id_if_assigned()::text,

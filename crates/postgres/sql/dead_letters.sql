@@ -1,4 +1,5 @@
--- $1 a consumer's name · $2 reason · $3 message id or place · $4 number: null where it does not matter · $5 after this number · $6 how many
+-- $1 a consumer's name · $2 reason · $3 message id or place · $4 number: null where it does not matter · $5 after this
+-- number · $6 how many
 select
   d.number, c.name as consumer, d.seen, (extract(epoch from d.first_at) * 1000)::int8 as first_at,
   (extract(epoch from d.last_at) * 1000)::int8 as last_at, d.reason, d.message_id, d.kind, d.key,

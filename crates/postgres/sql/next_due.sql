@@ -1,4 +1,5 @@
--- The first that nothing of its key stands before: those behind it are of no use before it has gone. The first of every key is such a one.
+-- The first that nothing of its key stands before: those behind it are of no use before it has gone. The first of every
+-- key is such a one.
 select (extract(epoch from i.due_at - clock_timestamp()) * 1000)::int8
 from semel.inbox i
 left join lateral (

@@ -1,4 +1,5 @@
--- The first step of a sweep: which claims may go, and the floor before they do (law 26). What waits or is a dead letter stays (law 25).
+-- The first step of a sweep: which claims may go, and the floor before they do (law 26). What waits or is a dead letter
+-- stays (law 25).
 -- $1 consumer · $2 window in ms · $3 how many
 with old as (
   select c.message_id, c.message_time

@@ -73,7 +73,8 @@ fn wants_tls(mode: PgSslMode) -> bool {
 
 /// The URL without what the driver does not know. A misspelt `sslmode` must not be ignored, as the driver would do.
 fn checked(text: &str) -> Result<(String, Duration), String> {
-    if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+    let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+    if !["postgres", "postgresql"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         return Err("the store's URL does not begin with postgres:// or postgresql://".into());
     }
     let (text, fragment) = text.split_once('#').map_or((text, None), |(text, fragment)| (text, Some(fragment)));
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong_and_never_the_password() {
-        let refused = |url: &str| Address::parse(url).err().expect(url);
+        let refused = |url: &str| Address::parse(url).expect_err(url);
         for url in [
             "mysql://u:s3cret@h/d",
             "postgres://u:s3cret@h:99999999/d",
@@ -170,6 +171,6 @@ mod tests {
         assert_eq!(format!("{address:?}"), "db.example:6000/shop as ada");
         assert_eq!(address.connect_timeout, Duration::from_secs(3));
         assert_eq!(address.options.get_application_name(), Some("till"));
-        assert_eq!(Address::parse("postgres://h/d").unwrap().options.get_application_name(), Some("semel"));
+        assert_eq!(Address::parse("PostgreSQL://h/d").unwrap().options.get_application_name(), Some("semel"));
     }
 }

@@ -138,6 +138,12 @@ async fn prepare(
             line(text, statement.place)
         )));
     }
+    if statement.copies_from_the_client() {
+        return Err(Problem::Sql(format!(
+            "line {}: COPY from STDIN or to STDOUT has no client to talk to; take the rows from the relation messages",
+            line(text, statement.place)
+        )));
+    }
     let mut inner = outer.begin().await.map_err(Problem::Store)?;
     // Line breaks in front put the statement at its own line, so that PostgreSQL's position can be counted in the whole
     // text.

@@ -6,8 +6,10 @@
 //! ```sql
 //! select semel.register('billing');                -- once, outside the work's transaction
 //!
-//! begin; select semel.claim('billing', '0198c0de-…');     -- fresh: do the work · duplicate: it was done · conflict,
-//! stale: set it aside insert into invoice …; commit;                                          -- then acknowledge
+//! begin;
+//! select semel.claim('billing', '0198c0de-…');     -- fresh: do the work · duplicate: it was done · conflict, stale: set it aside
+//! insert into invoice …;
+//! commit;                                          -- then acknowledge
 //! ```
 //!
 //! A twin that is still running is waited for, at most 5 s; then the call fails with the SQLSTATE 55P03. A consumer

@@ -22,6 +22,12 @@ impl Statement<'_> {
         }
     }
 
+    /// Whether it is a COPY that the client feeds or reads.
+    pub(crate) fn copies_from_the_client(&self) -> bool {
+        let text = self.text.to_ascii_lowercase();
+        self.words.first().is_some_and(|word| word == "copy") && (text.contains("stdin") || text.contains("stdout"))
+    }
+
     /// Whether it can make tables, functions or settings that later statements need.
     pub(crate) fn may_change_names(&self) -> bool {
         !matches!(

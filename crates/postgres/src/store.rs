@@ -14,9 +14,9 @@ use std::error::Error as StdError;
 /// Handlers write `Tx<'_, Postgres>` and are lent a `sqlx::PgConnection`. Everything of semel's lies in the schema
 /// `semel`.
 ///
-/// It works behind a pooler in transaction mode (with `?statement-cache-capacity=0` where the pooler does not follow
-/// prepared statements): nothing depends on the session, except that a lane that is dropped while it waits for a lock
-/// is noticed late.
+/// Behind a pooler in transaction mode: every lock and setting that counts belongs to a transaction, but prepared
+/// statements must be followed by the pooler (PgBouncer 1.21 and later), and a lane that is dropped while it waits for
+/// a lock is noticed late. This was thought through, not tried.
 #[derive(Debug, Clone)]
 pub struct Postgres {
     address: Address,

@@ -82,7 +82,7 @@ async fn neither_a_stranger_nor_silence_holds_it_up() {
     std::thread::spawn(move || {
         use std::io::{Read, Write};
         let (mut stream, _) = stranger.accept().unwrap();
-        stream.read(&mut [0; 4096]).ok();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").ok();
     });
     let error =

@@ -5,16 +5,19 @@ use semel_postgres::Postgres;
 use semel_tests::postgres::{TempDatabase, database};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use std::time::Duration;
+use tokio::sync::Mutex;
 
 struct OnPostgres;
 
-async fn connect(database: &TempDatabase) -> PgConnection {
-    PgConnection::connect(&database.url()).await.expect("connect")
+/// A database, and a connection to it that the store knows nothing of.
+struct Database {
+    conn: Mutex<PgConnection>,
+    temporary: TempDatabase,
 }
 
 impl Fixture for OnPostgres {
     type Store = Postgres;
-    type Database = TempDatabase;
+    type Database = Database;
     type Error = sqlx::Error;
 
     const DIFFERENCES: Differences = Differences {
@@ -25,18 +28,18 @@ impl Fixture for OnPostgres {
         defers_constraints: true,
     };
 
-    async fn database(&self) -> TempDatabase {
-        let database = database().await.expect("the server was there when the test began");
-        let mut conn = connect(&database).await;
+    async fn database(&self) -> Database {
+        let temporary = database().await.expect("the server was there when the test began");
+        let mut conn = PgConnection::connect(&temporary.url()).await.expect("connect");
         // Deadlocks are found after 1 s, where this is not allowed.
         let soon = "do $$ begin execute format('alter database %I set deadlock_timeout = 50', current_database());
             exception when insufficient_privilege then null; end $$";
         sqlx::raw_sql(soon).execute(&mut conn).await.expect("set up a database");
-        database
+        Database { conn: Mutex::new(conn), temporary }
     }
 
-    fn store(&self, database: &TempDatabase, lanes: usize) -> Postgres {
-        Postgres::new(&database.url()).expect("a URL").lanes_max(lanes)
+    fn store(&self, database: &Database, lanes: usize) -> Postgres {
+        Postgres::new(&database.temporary.url()).expect("a URL").lanes_max(lanes)
     }
 
     async fn execute(conn: &mut PgConnection, sql: &str) -> sqlx::Result<()> {
@@ -52,28 +55,28 @@ impl Fixture for OnPostgres {
         Ok(())
     }
 
-    async fn read(database: &TempDatabase, sql: &str) -> Vec<String> {
-        let mut conn = connect(database).await;
-        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut conn).await.expect("read")
+    async fn read(database: &Database, sql: &str) -> Vec<String> {
+        let mut conn = database.conn.lock().await;
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut *conn).await.expect("read")
     }
 
-    async fn age(database: &TempDatabase, by: Duration) {
-        let mut conn = connect(database).await;
+    async fn age(database: &Database, by: Duration) {
+        let mut conn = database.conn.lock().await;
         let sql = "update semel.claim set claimed_at = claimed_at - $1 * interval '1 millisecond'";
-        sqlx::query(sql).bind(i64::try_from(by.as_millis()).expect("short")).execute(&mut conn).await.expect("age");
+        sqlx::query(sql).bind(i64::try_from(by.as_millis()).expect("short")).execute(&mut *conn).await.expect("age");
     }
 
-    async fn open_transactions(database: &TempDatabase) -> Option<u64> {
-        let mut conn = connect(database).await;
+    async fn open_transactions(database: &Database) -> Option<u64> {
+        let mut conn = database.conn.lock().await;
         let sql = "select count(*) from pg_stat_activity
             where datname = current_database() and xact_start is not null and pid <> pg_backend_pid() and backend_type = 'client backend'";
-        let open: i64 = sqlx::query_scalar(sql).fetch_one(&mut conn).await.expect("pg_stat_activity");
+        let open: i64 = sqlx::query_scalar(sql).fetch_one(&mut *conn).await.expect("pg_stat_activity");
         u64::try_from(open).ok()
     }
 
-    async fn fake_newer_schema(database: &TempDatabase) -> bool {
-        let mut conn = connect(database).await;
-        sqlx::query("insert into semel.migration (version) values (1000)").execute(&mut conn).await.is_ok()
+    async fn fake_newer_schema(database: &Database) -> bool {
+        let mut conn = database.conn.lock().await;
+        sqlx::query("insert into semel.migration (version) values (1000)").execute(&mut *conn).await.is_ok()
     }
 }
 

@@ -150,6 +150,7 @@ async fn what_the_author_wrote_wrong_is_said_in_postgresqls_words() {
         (&["create temp table t (n int); insert into t valus (1)"], "syntax error at or near \"valus\""),
         (&["insert into effect values ($1)"], "line 1: it has parameters ($1)"),
         (&["insert into effect values ('x');\nCommit"], "line 2: COMMIT ends the transaction"),
+        (&["select 1; copy effect from stdin"], "line 1: COPY from STDIN"),
         (&["rollback"], "ROLLBACK ends the transaction"),
         (&["-- nothing"], "it is empty"),
         (&["select 'open"], "unterminated quoted string"),

@@ -1,7 +1,9 @@
--- The same letter again raises `seen`. Beyond ?17 different contents of one message the newest one is raised instead (law 30).
+-- The same letter again raises `seen`. Beyond ?17 different contents of one message the newest one is raised instead (law 30); letters
+-- without any reference are no variants of one message.
 with letter (fingerprint) as (
     select case
-        when (select count(*) from semel_dead_letter where consumer = ?1 and reference = ?2 and reason = ?3) < ?17
+        when ?2 = ''
+          or (select count(*) from semel_dead_letter where consumer = ?1 and reference = ?2 and reason = ?3) < ?17
           or exists (select 1 from semel_dead_letter where consumer = ?1 and reference = ?2 and reason = ?3 and fingerprint = ?4)
         then ?4
         else (select fingerprint from semel_dead_letter where consumer = ?1 and reference = ?2 and reason = ?3 order by number desc limit 1)

@@ -3,6 +3,7 @@
 use crate::row;
 use semel_core::{Claim, ClaimKey, Claimed, ConsumerNumber, Fingerprint};
 use serde_json::Value;
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -22,7 +23,7 @@ pub(crate) async fn claim(
         let old: Vec<_> = new.iter().copied().filter(|key| !fresh.contains(key.id)).collect();
         answers.extend(fresh.into_iter().map(|id| (id, Claim::Fresh)));
         if !old.is_empty() {
-            let stored = stored(conn, consumer, &old).await?;
+            let (stored, _) = stored(conn, consumer, &old).await?;
             for key in old {
                 let Some(&before) = stored.get(key.id) else { return Ok(None) };
                 answers.insert(key.id.to_owned(), verdict(key.fingerprint, before));
@@ -46,17 +47,13 @@ pub(crate) async fn look(
     keys: &[ClaimKey<'_>],
 ) -> sqlx::Result<Claimed> {
     let (new, waiting): (Vec<_>, Vec<_>) = keys.iter().partition(|key| key.waiting.is_none());
-    let stored = match new.is_empty() {
-        true => HashMap::new(),
-        false => stored(conn, consumer, &new).await?,
-    };
-    let (still, keys_held) = match waiting.is_empty() {
-        true => (
-            HashSet::new(),
-            sqlx::query_scalar(include_str!("../sql/keys_held.sql")).bind(consumer.0).fetch_one(conn).await?,
-        ),
-        false => waiting_still(conn, consumer, &waiting).await?,
-    };
+    let (mut stored, mut still, mut keys_held) = (HashMap::new(), HashSet::new(), false);
+    if !new.is_empty() {
+        (stored, keys_held) = self::stored(conn, consumer, &new).await?;
+    }
+    if !waiting.is_empty() {
+        (still, keys_held) = waiting_still(conn, consumer, &waiting).await?;
+    }
     let look = |key: &ClaimKey<'_>| match (key.waiting, stored.get(key.id)) {
         (Some(_), _) if still.contains(key.id) => Claim::Fresh,
         (Some(_), _) => Claim::Duplicate,
@@ -87,26 +84,28 @@ async fn insert(
         };
         written.expect("writing to a string does not fail");
     }
-    let mut rows = sqlx::query(include_str!("../sql/claim.sql"))
+    let rows = sqlx::query(include_str!("../sql/claim.sql"))
         .bind(consumer.0)
         .bind(ids(keys))
         .bind(digests)
         .bind(numbers.into_bytes())
         .fetch_all(conn)
         .await?;
-    let keys_held = rows.pop().map_or(Ok(false), |last| last.try_get(0))?;
-    let fresh = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
-    Ok((fresh, keys_held))
+    let (rows, keys_held) = last_apart(rows)?;
+    Ok((ids_of(&rows)?, keys_held))
 }
 
+/// The fingerprints of claims that there are, and whether keys are held.
 async fn stored(
     conn: &mut SqliteConnection,
     consumer: ConsumerNumber,
     keys: &[&ClaimKey<'_>],
-) -> sqlx::Result<HashMap<String, Fingerprint>> {
+) -> sqlx::Result<(HashMap<String, Fingerprint>, bool)> {
     let rows =
         sqlx::query(include_str!("../sql/verdicts.sql")).bind(consumer.0).bind(ids(keys)).fetch_all(conn).await?;
-    rows.iter().map(|row| Ok((row.try_get("message_id")?, row::fingerprint(row)?))).collect()
+    let (rows, keys_held) = last_apart(rows)?;
+    let stored = rows.iter().map(|row| Ok((row.try_get("message_id")?, row::fingerprint(row)?)));
+    Ok((stored.collect::<sqlx::Result<_>>()?, keys_held))
 }
 
 /// Which messages wait with just as many attempts, and whether keys are held. Under the write lock looking is locking.
@@ -117,14 +116,19 @@ async fn waiting_still(
 ) -> sqlx::Result<(HashSet<String>, bool)> {
     let wanted: Value =
         keys.iter().map(|key| Value::from(vec![Value::from(key.id), Value::from(key.waiting)])).collect();
-    let mut rows = sqlx::query(include_str!("../sql/waiting_still.sql"))
-        .bind(consumer.0)
-        .bind(wanted.to_string())
-        .fetch_all(conn)
-        .await?;
-    let keys_held = rows.pop().map_or(Ok(false), |last| last.try_get(0))?;
-    let still = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
-    Ok((still, keys_held))
+    let query = sqlx::query(include_str!("../sql/waiting_still.sql")).bind(consumer.0).bind(wanted.to_string());
+    let (rows, keys_held) = last_apart(query.fetch_all(conn).await?)?;
+    Ok((ids_of(&rows)?, keys_held))
+}
+
+/// The last row comes from a statement of its own, which says whether keys are held.
+fn last_apart(mut rows: Vec<SqliteRow>) -> sqlx::Result<(Vec<SqliteRow>, bool)> {
+    let last = rows.pop().ok_or(sqlx::Error::RowNotFound)?;
+    Ok((rows, last.try_get(0)?))
+}
+
+fn ids_of(rows: &[SqliteRow]) -> sqlx::Result<HashSet<String>> {
+    rows.iter().map(|row| row.try_get(0)).collect()
 }
 
 /// The ids as a JSON array.

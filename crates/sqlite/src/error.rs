@@ -47,17 +47,18 @@ impl Place {
     /// What the driver's error means. Its own text stays in the source: it may hold what somebody stored.
     pub(crate) fn error(&self, error: sqlx::Error) -> StoreError {
         let code = code(&error);
-        let trouble = match (code, &error) {
-            (Some(code), _) => trouble(code),
-            (None, sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed) => Trouble::Unreachable,
-            (None, _) => Trouble::Other,
-        };
-        let message = match code {
-            Some(code) => self.sentence(code),
-            None if trouble == Trouble::Unreachable => format!("the connection to {self} broke: semel opens it again"),
-            None => format!(
-                "{self} holds something in semel's tables that this program cannot read: were they changed by hand?"
-            ),
+        let (trouble, message) = match (code, &error) {
+            (Some(code), _) => (trouble(code), self.sentence(code)),
+            (None, sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed) => {
+                (Trouble::Unreachable, format!("the connection to {self} broke: semel opens it again"))
+            }
+            (None, sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }) => {
+                let what = "holds something in semel's tables that this program cannot read";
+                (Trouble::Other, format!("{self} {what}: were they changed by hand?"))
+            }
+            (None, _) => {
+                (Trouble::Other, format!("the connection to {self} cannot be used for this; please report it"))
+            }
         };
         StoreError { trouble, message, source: Some(Box::new(error)) }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A connection to the file. Dropped, it stops what runs on it and closes, and SQLite rolls back.
+#[derive(Debug)]
 pub struct SqliteLane {
     pub(crate) conn: SqliteConnection,
     pub(crate) place: Arc<Place>,
@@ -138,7 +139,7 @@ impl SqliteLane {
             self.unbroken()?;
             if error::code(&error) == Some(error::CONSTRAINT_FOREIGNKEY) {
                 let message =
-                    "the handler left rows that refer to missing ones (a deferred foreign key): nothing was committed";
+                    "rows were left that refer to missing ones (a deferred foreign key): nothing was committed";
                 return Err(StoreError {
                     trouble: Trouble::Other,
                     message: message.to_owned(),

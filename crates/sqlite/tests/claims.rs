@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use semel_core::{Claim, ClaimKey, Fingerprint, Lane, Records, Retried, Store, Timestamp, Writes};
+use semel_sqlite::Sqlite;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Barrier;
@@ -138,13 +139,18 @@ async fn eight_on_one_file_and_no_handler_is_busy() {
                     let claimed = begin(&mut lane, consumer, &[key(&id)]).await.unwrap();
                     match claimed.claims[0] {
                         Claim::Fresh => {
-                            // What would be SQLITE_BUSY in a transaction that began by reading.
                             number(&mut lane, "select count(*) from effects").await;
                             effect(lane.conn(), &id).await.expect("a handler is never busy");
                             lane.commit(&Writes::default()).await.unwrap();
                         }
                         _ => lane.rollback().await.unwrap(),
                     }
+                    // Without a message, and reading first.
+                    begin(&mut lane, consumer, &[]).await.unwrap();
+                    number(&mut lane, "select count(*) from effects").await;
+                    let counted = sqlx::raw_sql("update effects set v = v").execute(lane.conn()).await;
+                    counted.expect("nor here");
+                    lane.commit(&Writes::default()).await.unwrap();
                 }
             })
         })
@@ -154,5 +160,53 @@ async fn eight_on_one_file_and_no_handler_is_busy() {
     }
     let mut effects = effects(&shop).await;
     effects.sort();
+    assert_eq!(effects, (0..MESSAGES).map(|i| format!("{i:03}")).collect::<Vec<_>>());
+}
+
+/// The same with processes, which begin with an empty file: this test runs itself eight times.
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_processes_on_one_file() {
+    const THERE: &str = "SEMEL_TEST_ONE_OF_EIGHT";
+    const MESSAGES: usize = 40;
+
+    if let Some(path) = std::env::var_os(THERE) {
+        let mut lane = Sqlite::open(path).unwrap().busy_timeout(PATIENCE).connect().await.unwrap();
+        lane.migrate(&[setup("effects.sql", "create table effects (v text)")]).await.unwrap();
+        let consumer = lane.register("billing", None).await.unwrap();
+        for message in 0..MESSAGES {
+            let id = format!("{message:03}");
+            match begin(&mut lane, consumer, &[key(&id)]).await.unwrap().claims[0] {
+                Claim::Fresh => {
+                    effect(lane.conn(), &id).await.expect("a handler is never busy");
+                    lane.commit(&Writes::default()).await.unwrap();
+                }
+                _ => lane.rollback().await.unwrap(),
+            }
+        }
+        return;
+    }
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("shop.db");
+    let program = std::env::current_exe().unwrap();
+    let children: Vec<_> = (0..8)
+        .map(|_| {
+            let mut again = std::process::Command::new(&program);
+            again.args(["--exact", "eight_processes_on_one_file"]).env(THERE, &path);
+            again.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for child in children {
+        let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let mut lane = Sqlite::open(&path).unwrap().connect().await.unwrap();
+    let effects: Vec<String> =
+        sqlx::query_scalar("select v from effects order by v").fetch_all(lane.conn()).await.unwrap();
     assert_eq!(effects, (0..MESSAGES).map(|i| format!("{i:03}")).collect::<Vec<_>>());
 }

@@ -111,6 +111,16 @@ async fn variants_have_a_limit_for_each_message_and_reason() {
     assert_eq!((seen[0], seen[limit - 1], seen[limit]), (2, 4, 1), "known, newest, another message");
 }
 
+/// Neither id nor coordinates: many such letters are not variants of one message.
+#[tokio::test]
+async fn letters_without_any_reference_are_all_kept() {
+    let (shop, mut lane) = shop().await;
+    let nameless = |digest| DeadLetter { envelope: Envelope::default(), ..letter(Reason::MissingId, None, digest) };
+    assert_eq!(dead(&shop, &mut lane, (0..40).map(nameless).collect()).await, [false; 40]);
+    assert_eq!(dead(&shop, &mut lane, vec![nameless(39)]).await, [true]);
+    assert_eq!(all(&mut lane).await.len(), 40);
+}
+
 #[tokio::test]
 async fn filters_and_pages() {
     let (shop, mut lane) = shop().await;

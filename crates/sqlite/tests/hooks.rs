@@ -72,28 +72,59 @@ async fn a_statement_that_rolls_everything_back_is_noticed() {
     untouched(&shop).await;
 }
 
-/// The statements that nobody waited for still run, in their order: the hook judges them when they do.
+/// Takes so long that what is sent behind it is still to be run when `commit` looks.
+const SLOW: &str =
+    "with recursive n (i) as (select 1 union all select i + 1 from n where i < 300000) select max(i) from n";
+
+/// Sends a statement and does not wait for it.
+async fn send(lane: &mut semel_sqlite::SqliteLane, sql: &'static str) {
+    let mut future = Box::pin(sqlx::raw_sql(sql).execute(lane.conn()));
+    let _ = std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx))).await;
+}
+
+/// Statements that nobody waited for still run, in their order: the hooks judge them when they do.
 #[tokio::test]
 async fn a_commit_or_rollback_that_was_sent_and_not_awaited() {
-    for sent in ["COMMIT", "ROLLBACK; BEGIN; insert into effects values ('after')"] {
+    let insert = "insert into effects values ('after')";
+    for sent in [
+        &["COMMIT"][..],
+        &["COMMIT", "BEGIN", insert],
+        &["ROLLBACK"],
+        &["ROLLBACK", "BEGIN", insert],
+        &["ROLLBACK", insert],
+    ] {
         let (shop, mut lane) = shop().await;
         begin(&mut lane, shop.consumer, &[key("m")]).await.unwrap();
         effect(lane.conn(), "before").await.unwrap();
-        let mut future = Box::pin(sqlx::raw_sql(sent).execute(lane.conn()));
-        let _ = std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx))).await;
-        drop(future);
+        send(&mut lane, SLOW).await;
+        for sql in sent {
+            send(&mut lane, sql).await;
+        }
         let committed = lane.commit(&Writes::default()).await;
         drop(lane);
-        let effects = effects(&shop).await;
         let mut lane = shop.lane().await;
         let claim = shop.claim(&mut lane, &[key("m")]).await[0];
-        // Claim and effect together or neither; and an acknowledgement only with both.
+        let effects = effects(&shop).await;
+        // Claim and effects together or neither; and an acknowledgement only with both.
         match claim {
-            Claim::Fresh => assert_eq!(effects, [] as [&str; 0], "{sent}"),
-            _ => assert_eq!(effects, ["before"], "{sent}"),
+            Claim::Fresh => assert_eq!(effects, [] as [&str; 0], "{sent:?}"),
+            _ => assert_eq!(effects[0], "before", "{sent:?}"),
         }
-        assert!(committed.is_err() || claim == Claim::Duplicate, "{sent}");
+        assert!(committed.is_err() || claim == Claim::Duplicate, "{sent:?}");
     }
+}
+
+/// A handler that failed, with a COMMIT still on its way.
+#[tokio::test]
+async fn a_commit_that_was_sent_before_the_rollback() {
+    let (shop, mut lane) = shop().await;
+    begin(&mut lane, shop.consumer, &[key("m")]).await.unwrap();
+    effect(lane.conn(), "before").await.unwrap();
+    send(&mut lane, SLOW).await;
+    send(&mut lane, "COMMIT").await;
+    let _ = lane.rollback().await;
+    drop(lane);
+    untouched(&shop).await;
 }
 
 #[tokio::test]

@@ -135,7 +135,8 @@ async fn a_file_that_another_program_keeps_from_wal() {
     says(&impatient.connect().await.err().unwrap(), Trouble::Unreachable, "is locked");
 
     let store = Sqlite::open(&path).unwrap().busy_timeout(PATIENCE);
-    let connecting = tokio::spawn(async move { store.connect().await.map(drop) });
+    let mut connecting = tokio::spawn(async move { store.connect().await.map(drop) });
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut connecting).await.is_err(), "it waits");
     sqlx::raw_sql("commit").execute(&mut other).await.unwrap();
     connecting.await.unwrap().unwrap();
 }

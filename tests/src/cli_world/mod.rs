@@ -5,14 +5,17 @@
 
 mod counts;
 mod place;
+mod small_disk;
 mod store;
 
 pub use counts::Counts;
 pub use place::{Letter, Place};
+pub use small_disk::SmallDisk;
 pub use store::{Kind, Store, sqlite_rows};
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -105,6 +108,23 @@ impl World {
     pub fn semel<W: AsRef<str>>(&self, words: impl IntoIterator<Item = W>) -> Program {
         let words = words.into_iter().map(|word| word.as_ref().to_owned());
         Program::new(&self.program).current_dir(self.path("")).args(words)
+    }
+
+    /// The program as a user who owns nothing here and may read everything that all may read. Root is one only where it can become another
+    /// user; otherwise the answer is `None`, after a line that says so.
+    pub fn unprivileged<W: AsRef<str>>(&self, words: impl IntoIterator<Item = W>) -> Option<Program> {
+        let words: Vec<String> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
+        let is_root = fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0);
+        if !is_root {
+            return Some(self.semel(words));
+        }
+        let become_nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+        let can = std::process::Command::new("setpriv").args(become_nobody).arg(&self.program).arg("--version").output();
+        if !can.is_ok_and(|output| output.status.success()) {
+            let _ = writeln!(std::io::stderr(), "skipped: the program cannot be run as another user than root here");
+            return None;
+        }
+        Some(Program::new("setpriv").args(become_nobody).arg(&self.program).args(words).current_dir(self.path("")))
     }
 
     /// Where the program is.
@@ -205,7 +225,8 @@ pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 
 /// Under the system's directory for temporary files, where another user can reach it.
 fn directory() -> TempDir {
-    tempfile::Builder::new().prefix("semel-cli-").tempdir().expect("a temporary directory")
+    let open = fs::Permissions::from_mode(0o755);
+    tempfile::Builder::new().prefix("semel-cli-").permissions(open).tempdir().expect("a temporary directory")
 }
 
 /// One body, a test on each store: `name::on_sqlite` and `name::on_postgresql`.

@@ -4,15 +4,15 @@ use crate::args::FileOnly;
 use crate::config::{Config, ConsumerConfig, StoreAddress};
 use crate::error::CliError;
 use crate::output;
-use crate::store::{OnStore, SqlStore, on_store};
-use crate::verbs::{ONE_LANE, load_of, statements};
+use crate::store::{Access, OnStore, SqlStore, on_store};
+use crate::verbs::{ONE_LANE, lanes_of, load_of, statements};
 use semel::{Records, Semel, Trouble};
 use std::time::Duration;
 
 pub(crate) async fn check(file: &FileOnly) -> Result<(), CliError> {
     let config = load_of(file)?;
     let address = config.store.clone();
-    on_store(&address, ONE_LANE, Check { config }).await
+    on_store(&address, ONE_LANE, Access::Existing, Check { config }).await
 }
 
 struct Check {
@@ -48,7 +48,7 @@ impl OnStore for Check {
                 .for_each(|text| output::say(format_args!("warning: consumer.{}: {text}", consumer.name)));
         }
         if let Some(capacity) = semel.store().capacity().await? {
-            let lanes: usize = config.consumers.iter().map(|consumer| consumer.lanes).sum();
+            let lanes = lanes_of(config);
             if lanes > capacity {
                 failures.push(format!(
                     "the lanes need {lanes} connections, and the server has {capacity} left for this role"

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::convert;
 use crate::error::CliError;
 use crate::output::{self, table, visible};
-use crate::store::{OnStore, SqlStore, on_store};
+use crate::store::{Access, OnStore, SqlStore, on_store};
 use crate::verbs::{ONE_LANE, existing, load_of};
 use semel::{DeadFilter, Discarded, Records, Replay, ReplayError, Semel, StoreError, StoredDeadLetter};
 use serde_json::{Value, json};
@@ -17,11 +17,11 @@ pub(crate) async fn dead(verb: Dead) -> Result<(), CliError> {
     match verb {
         Dead::List { filter, common: WithJson { json, file } } => {
             let config = load_of(&file)?;
-            on_store(&config.store, ONE_LANE, List { filter: filter_of(&filter), json }).await
+            on_store(&config.store, ONE_LANE, Access::Existing, List { filter: filter_of(&filter), json }).await
         }
         Dead::Show { number, common: WithJson { json, file } } => {
             let config = load_of(&file)?;
-            on_store(&config.store, ONE_LANE, Show { number, json }).await
+            on_store(&config.store, ONE_LANE, Access::Existing, Show { number, json }).await
         }
         Dead::Replay { which, new_id, force, file } => {
             let act = Act::Replay { new_id, force };
@@ -41,7 +41,7 @@ async fn act_on(which: Which, act: Act, file: &FileOnly) -> Result<(), CliError>
     if which.numbers.len() > 1 && matches!(&act, Act::Replay { new_id: Some(_), .. }) {
         return Err(CliError::Use("--as gives one new id, so it takes one number".to_owned()));
     }
-    on_store(&address, ONE_LANE, ActOn { config, which, act }).await
+    on_store(&address, ONE_LANE, Access::Existing, ActOn { config, which, act }).await
 }
 
 struct List {

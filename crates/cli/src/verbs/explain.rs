@@ -3,7 +3,7 @@
 use crate::args::WithJson;
 use crate::error::CliError;
 use crate::output::{self, visible};
-use crate::store::{OnStore, SqlStore, on_store};
+use crate::store::{Access, OnStore, SqlStore, on_store};
 use crate::verbs::dead;
 use crate::verbs::{ONE_LANE, existing, load_of};
 use semel::{Explained, Records, Semel};
@@ -16,7 +16,7 @@ pub(crate) async fn explain(which: &[String], args: &WithJson) -> Result<(), Cli
         [id] => (None, id.clone()),
         _ => return Err(CliError::Use("expected a message id, or a consumer and a message id".to_owned())),
     };
-    on_store(&config.store, ONE_LANE, Explain { consumer, id, json: args.json }).await
+    on_store(&config.store, ONE_LANE, Access::Existing, Explain { consumer, id, json: args.json }).await
 }
 
 struct Explain {

@@ -3,13 +3,13 @@
 use crate::args::FileOnly;
 use crate::error::CliError;
 use crate::output::{self, visible};
-use crate::store::{OnStore, SqlStore, on_store};
+use crate::store::{Access, OnStore, SqlStore, on_store};
 use crate::verbs::{ONE_LANE, existing, load_of};
 use semel::{Forgotten, Records, Semel};
 
 pub(crate) async fn forget(consumer: &str, id: &str, file: &FileOnly) -> Result<(), CliError> {
     let config = load_of(file)?;
-    on_store(&config.store, ONE_LANE, Forget { consumer: consumer.to_owned(), id: id.to_owned() }).await
+    on_store(&config.store, ONE_LANE, Access::Existing, Forget { consumer: consumer.to_owned(), id: id.to_owned() }).await
 }
 
 struct Forget {

@@ -4,14 +4,14 @@ use crate::args::FileOnly;
 use crate::config::Config;
 use crate::error::CliError;
 use crate::output;
-use crate::store::{OnStore, SqlStore, on_store};
+use crate::store::{Access, OnStore, SqlStore, on_store};
 use crate::verbs::{ONE_LANE, load_of, setups};
 use semel::Semel;
 
 pub(crate) async fn migrate(file: &FileOnly) -> Result<(), CliError> {
     let config = load_of(file)?;
     let address = config.store.clone();
-    on_store(&address, ONE_LANE, Migrate(config)).await
+    on_store(&address, ONE_LANE, Access::Make, Migrate(config)).await
 }
 
 struct Migrate(Config);

@@ -33,6 +33,13 @@ pub(crate) async fn dispatch(args: Args) -> Result<(), CliError> {
 
 /// Connections of a verb that only looks.
 const ONE_LANE: usize = 1;
+/// Connections of a run beside its lanes: for the books.
+const LANES_ASIDE: usize = 2;
+
+/// All connections that a run of this file takes.
+fn lanes_of(config: &Config) -> usize {
+    config.consumers.iter().map(|consumer| consumer.lanes).sum::<usize>() + LANES_ASIDE
+}
 
 fn built() -> Built {
     let mut parts = Vec::new();
@@ -63,8 +70,9 @@ fn setups(config: &Config, kind: StoreKind) -> Result<Vec<Setup>, CliError> {
     let setup = |file: &SqlFile| {
         let path = file.resolve(kind).map_err(|error| CliError::Use(error.to_string()))?;
         let sql = file.read(kind).map_err(|error| CliError::Use(error.to_string()))?;
-        // Named by its file name: the same file is the same setup from whatever directory it is run.
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        // Named as the configuration names it: the same file is the same setup from whatever directory it is run.
+        let base = config.file.parent().unwrap_or(Path::new(""));
+        let name = path.strip_prefix(base).unwrap_or(&path).display().to_string();
         Ok(Setup { name, sql })
     };
     config.setup.iter().map(setup).collect()

@@ -8,15 +8,12 @@ use crate::hints::Hints;
 use crate::output::{self, count};
 use crate::progress;
 use crate::sql::Sql;
-use crate::store::{OnStore, SqlStore, on_store};
-use crate::verbs::{load, setups, statements};
+use crate::store::{Access, OnStore, SqlStore, on_store};
+use crate::verbs::{lanes_of, load, setups, statements};
 use semel::{Consumer, DeadFilter, Records, RunError, Semel, Stop, Summary};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tokio::task::JoinSet;
-
-/// Connections beside the lanes: for the books.
-const LANES_ASIDE: usize = 2;
 
 pub(crate) async fn run(args: Run) -> Result<(), CliError> {
     let file = args.named.clone().unwrap_or_else(|| args.file.clone());
@@ -24,9 +21,9 @@ pub(crate) async fn run(args: Run) -> Result<(), CliError> {
     if config.consumers.is_empty() {
         return Err(CliError::Use(format!("{}: there is no consumer to run", file.display())));
     }
-    let lanes = config.consumers.iter().map(|consumer| consumer.lanes).sum::<usize>() + LANES_ASIDE;
+    let lanes = lanes_of(&config);
     let address = config.store.clone();
-    on_store(&address, lanes, RunVerb { config, args, file, lanes }).await
+    on_store(&address, lanes, Access::Make, RunVerb { config, args, file, lanes }).await
 }
 
 struct RunVerb {

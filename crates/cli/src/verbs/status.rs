@@ -3,14 +3,14 @@
 use crate::args::WithJson;
 use crate::error::CliError;
 use crate::output::{self, span, table, visible};
-use crate::store::{OnStore, SqlStore, on_store};
+use crate::store::{Access, OnStore, SqlStore, on_store};
 use crate::verbs::{ONE_LANE, existing, load_of};
 use semel::{ConsumerStatus, Records, Semel};
 use serde_json::{Map, Value, json};
 
 pub(crate) async fn status(args: &WithJson) -> Result<(), CliError> {
     let config = load_of(&args.file)?;
-    on_store(&config.store, ONE_LANE, Status { json: args.json }).await
+    on_store(&config.store, ONE_LANE, Access::Existing, Status { json: args.json }).await
 }
 
 struct Status {

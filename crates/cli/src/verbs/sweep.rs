@@ -4,14 +4,14 @@ use crate::args::FileOnly;
 use crate::config::Config;
 use crate::error::CliError;
 use crate::output::{self, count};
-use crate::store::{OnStore, SqlStore, on_store};
+use crate::store::{Access, OnStore, SqlStore, on_store};
 use crate::verbs::{ONE_LANE, existing, load_of};
 use semel::Semel;
 
 pub(crate) async fn sweep(file: &FileOnly) -> Result<(), CliError> {
     let config = load_of(file)?;
     let address = config.store.clone();
-    on_store(&address, ONE_LANE, Sweep(config)).await
+    on_store(&address, ONE_LANE, Access::Existing, Sweep(config)).await
 }
 
 struct Sweep(Config);

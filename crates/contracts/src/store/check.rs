@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// A check that takes longer than this hangs.
 const TIME_MAX: Duration = Duration::from_secs(60);
+/// So many checks run at once: each has a database of its own, and mostly they wait for the disk.
+const AT_ONCE: usize = 4;
 
 type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
@@ -66,23 +68,51 @@ impl<F: Fixture> Check<F> {
     }
 }
 
-/// Runs the checks one after the other, all of them, and panics at the end with those that failed.
+/// Runs all checks, and panics at the end with those that failed.
 pub(crate) async fn run_all<F: Fixture>(fixture: &F, checks: Vec<Check<F>>) {
     let wanted = std::env::var("SEMEL_CONTRACT").unwrap_or_default();
     let chosen: Vec<Check<F>> = checks.into_iter().filter(|check| check.name.contains(&wanted)).collect();
     assert!(!chosen.is_empty(), "SEMEL_CONTRACT={wanted}: no check has that in its name");
     let began = Instant::now();
     let mut failed = Vec::new();
-    for check in &chosen {
-        let began = Instant::now();
-        let result = check.run(fixture).await;
-        let (took, verdict) = (began.elapsed(), if result.is_ok() { "ok" } else { "FAILED" });
-        eprintln!("{verdict:6} {:4} ms  {check}", took.as_millis());
+    each_in_turn(chosen.iter().map(|check| timed(fixture, check)), |(check, took, result)| {
+        let verdict = if result.is_ok() { "ok" } else { "FAILED" };
+        eprintln!("{verdict:6} {:5} ms  {check}", took.as_millis());
         failed.extend(result.err().map(|why| format!("{check}\n    {}", why.replace('\n', "\n    "))));
-    }
+    })
+    .await;
     let all = chosen.len();
     eprintln!("{} of {all} checks passed in {:.1} s", all - failed.len(), began.elapsed().as_secs_f64());
     assert!(failed.is_empty(), "{} of {all} checks failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+async fn timed<'a, F: Fixture>(fixture: &F, check: &'a Check<F>) -> (&'a Check<F>, Duration, Result<(), String>) {
+    let began = Instant::now();
+    let result = check.run(fixture).await;
+    (check, began.elapsed(), result)
+}
+
+/// Runs the futures, some at once, and gives each result to `done` as it comes.
+async fn each_in_turn<W: Future>(futures: impl Iterator<Item = W>, mut done: impl FnMut(W::Output)) {
+    let mut rest = futures.map(Box::pin);
+    let mut running: Vec<Pin<Box<W>>> = rest.by_ref().take(AT_ONCE).collect();
+    std::future::poll_fn(|context| {
+        let mut at = 0;
+        while at < running.len() {
+            match running[at].as_mut().poll(context) {
+                Poll::Pending => at += 1,
+                Poll::Ready(result) => {
+                    done(result);
+                    match rest.next() {
+                        Some(next) => running[at] = next,
+                        None => drop(running.swap_remove(at)),
+                    }
+                }
+            }
+        }
+        if running.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {

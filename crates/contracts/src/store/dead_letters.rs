@@ -149,7 +149,7 @@ async fn variants_are_limited<F: Fixture>(fixture: &F) {
     let max = usize::try_from(VARIANTS_MAX).expect("small");
     for content in 0..25 {
         let variant = DeadLetter { fingerprint: print(content), ..letter(Reason::Conflict, "a") };
-        bury(&stage, number, &[variant]).await;
+        assert_eq!(bury(&stage, number, &[variant]).await, [false], "{content}: the same one had not been there");
     }
     let letters = stage.dead_letters().await;
     assert_eq!(letters.len(), max);

@@ -4,6 +4,7 @@ mod batches;
 mod cancellation;
 mod check;
 mod claims;
+mod consumer;
 mod cut;
 mod dead_letters;
 mod dice;
@@ -11,9 +12,14 @@ mod envelopes;
 mod fixture;
 mod identity;
 mod inbox;
+mod operate;
+mod policies;
 mod proof;
+mod records;
 mod replay;
 mod reruns;
+mod retention;
+mod schema;
 mod source;
 mod stage;
 mod twins;
@@ -21,7 +27,7 @@ mod twins;
 pub use check::Check;
 pub use fixture::{Conn, Differences, Fixture};
 
-/// Every check, in the order in which [`run`] runs them.
+/// Every check, in the order in which [`run`] begins them.
 pub fn checks<F: Fixture>() -> Vec<Check<F>> {
     [
         claims::checks(),
@@ -35,6 +41,12 @@ pub fn checks<F: Fixture>() -> Vec<Check<F>> {
         envelopes::checks(),
         dead_letters::checks(),
         replay::checks(),
+        operate::checks(),
+        retention::checks(),
+        records::checks(),
+        schema::checks(),
+        consumer::checks(),
+        policies::checks(),
     ]
     .into_iter()
     .flatten()

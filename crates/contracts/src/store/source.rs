@@ -75,12 +75,18 @@ impl Settle for Note {
 pub(crate) struct Memory {
     envelopes: Mutex<VecDeque<Envelope>>,
     book: Book,
+    redelivered: bool,
 }
 
 impl Memory {
     pub(crate) fn new(envelopes: impl IntoIterator<Item = Envelope>) -> (Self, Book) {
         let book = Book::default();
-        (Memory { envelopes: Mutex::new(envelopes.into_iter().collect()), book: book.clone() }, book)
+        (Memory { envelopes: Mutex::new(envelopes.into_iter().collect()), book: book.clone(), redelivered: false }, book)
+    }
+
+    /// Says of each delivery that it may have been delivered before.
+    pub(crate) fn redelivered(self) -> Self {
+        Memory { redelivered: true, ..self }
     }
 }
 
@@ -97,13 +103,14 @@ impl Source for Memory {
 
     async fn subscribe(&self, _positions: &Positions) -> Result<Reading, BrokerError> {
         let envelopes = std::mem::take(&mut *self.envelopes.lock().expect("no panic while reading"));
-        Ok(Reading { envelopes, book: self.book.clone() })
+        Ok(Reading { envelopes, book: self.book.clone(), redelivered: self.redelivered })
     }
 }
 
 pub(crate) struct Reading {
     envelopes: VecDeque<Envelope>,
     book: Book,
+    redelivered: bool,
 }
 
 impl Subscription for Reading {
@@ -114,7 +121,7 @@ impl Subscription for Reading {
         let deliver = |envelope: Envelope| {
             let note = Note::new(&self.book, envelope.id.as_deref().unwrap_or_default());
             let mut delivery = Delivery::new(envelope, note);
-            delivery.redelivered = Some(false);
+            delivery.redelivered = Some(self.redelivered);
             delivery
         };
         Ok(self.envelopes.drain(..max).map(deliver).collect())

@@ -23,12 +23,12 @@ checks! {
 
 async fn twins_through_one_lane<F: Fixture>(fixture: &F) {
     let stage = Stage::with_lanes(fixture, 1).await;
-    race(&stage, &[stage.semel.clone()]).await;
+    race(&stage, std::slice::from_ref(&stage.semel)).await;
 }
 
 async fn twins_through_eight_lanes<F: Fixture>(fixture: &F) {
     let stage = Stage::with_lanes(fixture, 8).await;
-    race(&stage, &[stage.semel.clone()]).await;
+    race(&stage, std::slice::from_ref(&stage.semel)).await;
 }
 
 async fn twins_in_two_processes<F: Fixture>(fixture: &F) {

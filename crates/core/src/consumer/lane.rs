@@ -4,7 +4,7 @@ use crate::broker::{Answer, Settle, Settled};
 use crate::claim::{Claim, ClaimKey, ClaimWait};
 use crate::consumer::batch::BatchSize;
 use crate::consumer::careful::{self, Careful};
-use crate::consumer::settings::OnUnknownKind;
+use crate::consumer::settings::{OnConflict, OnUnknownKind};
 use crate::consumer::shared::Shared;
 use crate::consumer::work::{Item, Origin, RefusedWork, Work};
 use crate::dead_letter::Reason;
@@ -24,6 +24,8 @@ use tokio::time::Instant;
 
 /// A batch waits for nobody's locks longer than this (§7).
 const BATCH_WAIT: Duration = Duration::from_millis(100);
+/// Refused messages of one commit: few, so that the brake comes before many are dead letters.
+const REFUSED_MAX: usize = 25;
 /// Most bytes of bodies in one batch.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
@@ -152,7 +154,7 @@ impl<S: Store, K: Settle> Lane<S, K> {
         let mut bytes = 0;
         while let Some(item) = self.pending.pop_front() {
             let work = match item {
-                Item::Refused(one) if works.is_empty() && refused.len() < self.shared.settings.max_batch => {
+                Item::Refused(one) if works.is_empty() && refused.len() < REFUSED_MAX => {
                     refused.push(one);
                     continue;
                 }
@@ -318,7 +320,13 @@ impl<S: Store, K: Settle> Lane<S, K> {
                 match careful::open(lanes, consumer, &shared.me, &works[0].message.id, shared.settings.max_crashes)
                     .await
                 {
-                    Ok(Careful::Open) => shared.passage.pass(&[works[0].passenger()], &shared.handlers, wait).await,
+                    Ok(Careful::Open) => {
+                        let id = &works[0].message.id;
+                        shared.open_attempt(Some(id.clone()));
+                        let passed = shared.passage.pass(&[works[0].passenger()], &shared.handlers, wait).await;
+                        shared.open_attempt(None);
+                        passed
+                    }
                     Ok(Careful::Crashed(crashes)) => {
                         let work = works.swap_remove(0);
                         let error = format!("it killed the process {crashes} times");
@@ -354,8 +362,10 @@ impl<S: Store, K: Settle> Lane<S, K> {
         let alone = works.len() == 1;
         match stopped {
             Stopped::Unreachable(error) => self.when_store_is_back(works, error).await,
-            Stopped::Unknown(error) => {
-                works.iter_mut().for_each(|work| work.unsure = true);
+            Stopped::Unknown(error, outcomes) => {
+                for (work, outcome) in works.iter_mut().zip(outcomes) {
+                    work.hoped.get_or_insert(outcome);
+                }
                 self.when_store_is_back(works, error).await
             }
             Stopped::Stale(at) => self.bury_stale(works, &at).await,
@@ -473,7 +483,7 @@ impl<S: Store, K: Settle> Lane<S, K> {
 
     /// Until it is written, or the run is stopped: then the message goes back and comes again.
     async fn write_down(&mut self, mut work: Box<Work<K>>, note: Note) {
-        let mut rounds = 0;
+        let (mut rounds, mut unknown) = (0, work.hoped.is_some());
         loop {
             let written = match &note {
                 Note::Deferred { delay, error } => {
@@ -486,12 +496,11 @@ impl<S: Store, K: Settle> Lane<S, K> {
             match written {
                 Ok(permit) => {
                     self.shared.store_works();
-                    let permit = if work.unsure { permit.after_unknown_as(note.outcome()) } else { permit };
-                    work.unsure = false;
+                    work.hoped = unknown.then(|| note.outcome());
                     return self.settle(work, permit).await;
                 }
                 Err(stopped) => {
-                    work.unsure |= matches!(stopped, Stopped::Unknown(_));
+                    unknown |= matches!(stopped, Stopped::Unknown(..));
                     rounds += 1;
                     if !self.wait_to_write(stopped, rounds).await {
                         return self.give_back(Item::Known(work)).await;
@@ -504,7 +513,7 @@ impl<S: Store, K: Settle> Lane<S, K> {
     /// Waits until writing down may work. `false`: the run is stopped.
     async fn wait_to_write(&self, stopped: Stopped, round: u32) -> bool {
         let error = match stopped {
-            Stopped::Unreachable(error) | Stopped::Broken(error) | Stopped::Unknown(error) => error,
+            Stopped::Unreachable(error) | Stopped::Broken(error) | Stopped::Unknown(error, _) => error,
             Stopped::Busy | Stopped::Rerun(_) | Stopped::Stale(_) => {
                 self.pause(backoff(round, Duration::from_millis(20), Duration::from_secs(5))).await;
                 return !self.shared.stop.is_stopped();
@@ -551,8 +560,8 @@ impl<S: Store, K: Settle> Lane<S, K> {
 
     /// Counts a message and acknowledges it.
     async fn settle(&mut self, work: Box<Work<K>>, permit: AckPermit) {
-        let Work { message, from, careful, unsure, twins, slot, .. } = *work;
-        let permit = if unsure { permit.after_unknown() } else { permit };
+        let Work { message, from, careful, hoped, twins, slot, .. } = *work;
+        let permit = permit.after_unknown(hoped);
         let outcome = permit.outcome();
         if careful && outcome != Outcome::Duplicate {
             self.shared.handled_with_care();
@@ -579,9 +588,15 @@ impl<S: Store, K: Settle> Lane<S, K> {
             }
         }
         drop(slot);
+        // Known by now, unless the policy wrote nothing down.
+        let repeated = match outcome {
+            Outcome::Conflict if self.shared.settings.on_conflict == OnConflict::Ignore => Outcome::Conflict,
+            Outcome::Ignored => Outcome::Ignored,
+            _ => Outcome::Duplicate,
+        };
         for (answer, slot) in twins {
-            self.shared.count(Outcome::Duplicate);
-            let permit = AckPermit::new(answer.token(), Outcome::Duplicate);
+            self.shared.count(repeated);
+            let permit = AckPermit::new(answer.token(), repeated);
             self.answer(answer, permit).await;
             drop(slot);
         }

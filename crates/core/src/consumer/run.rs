@@ -309,7 +309,7 @@ impl<S: Store, B: Source> Pull<S, B> {
                         tries: 0,
                         reruns: 0,
                         waits: 0,
-                        unsure: false,
+                        hoped: None,
                         twins: Vec::new(),
                         slot,
                     };
@@ -360,7 +360,7 @@ impl<S: Store, B: Source> Pull<S, B> {
                 tries: attempts,
                 reruns: 0,
                 waits: 0,
-                unsure: false,
+                hoped: None,
                 twins: Vec::new(),
                 slot,
             };
@@ -428,6 +428,10 @@ impl<S: Store, B: Source> Pull<S, B> {
                     tracing::warn!(consumer = %self.shared.name, "the grace time is over: what is still in work is rolled back and comes again");
                     lanes.abort_all();
                     while lanes.join_next().await.is_some() {}
+                    if let Some(id) = self.shared.open_attempt(None) {
+                        // It was cut off by a stop, which must not look like a crash.
+                        let _ = self.shared.passage.close_attempt(&id).await;
+                    }
                     return Ok(());
                 }
             }

@@ -40,6 +40,8 @@ pub(crate) struct Shared<S: Store> {
     /// The database's clock against this machine's, in milliseconds.
     pub(crate) clock_offset: AtomicI64,
     careful_left: AtomicUsize,
+    /// The message whose attempt is open; there is at most one.
+    open_attempt: Mutex<Option<String>>,
     brake: Mutex<Brake>,
     outage: Mutex<Option<Instant>>,
     failure: Mutex<Option<RunError>>,
@@ -73,6 +75,7 @@ impl<S: Store> Shared<S> {
             alone: RwLock::new(()),
             clock_offset: AtomicI64::new(now.as_millis() - Timestamp::now().as_millis()),
             careful_left: AtomicUsize::new(0),
+            open_attempt: Mutex::default(),
             brake: Mutex::default(),
             outage: Mutex::default(),
             failure: Mutex::default(),
@@ -160,6 +163,10 @@ impl<S: Store> Shared<S> {
 
     pub(crate) fn be_careful(&self) {
         self.careful_left.store(self.settings.prefetch(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn open_attempt(&self, id: Option<String>) -> Option<String> {
+        std::mem::replace(&mut *lock(&self.open_attempt), id)
     }
 
     /// Known duplicates do not count: the message that killed the last process may come after many of them.

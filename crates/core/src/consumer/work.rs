@@ -2,6 +2,7 @@
 
 use crate::broker::Answer;
 use crate::identity::{Incoming, Refused};
+use crate::permit::Outcome;
 use crate::process::Passenger;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,8 +22,8 @@ pub(crate) struct Work<K> {
     pub(crate) reruns: u32,
     /// How often it was set aside because a twin was in work.
     pub(crate) waits: u32,
-    /// A COMMIT had no answer: if the claim stands, it was ours.
-    pub(crate) unsure: bool,
+    /// A COMMIT had no answer: if the claim stands, it was ours, and this is what it made of the message.
+    pub(crate) hoped: Option<Outcome>,
     /// Further deliveries of the same message in the same batch: they share its fate.
     pub(crate) twins: Vec<(Answer<K>, Slot)>,
     pub(crate) slot: Slot,
