@@ -6,6 +6,7 @@
 
 pub mod base;
 pub mod cli_world;
+pub mod freezer;
 pub mod laboratory;
 pub mod oracle;
 pub mod payments;

@@ -18,8 +18,8 @@ pub enum Violation {
     Sum(String, i64, i64),
     /// A bad message is set aside this often, and not once.
     SetAside(Bad, usize),
-    /// A message is set aside that is not bad.
-    Blamed(Bad),
+    /// A message is set aside that is not bad, with these words.
+    Blamed(Bad, String),
 }
 
 /// What is wrong when everything has been processed.
@@ -67,15 +67,19 @@ pub async fn at_any_time(base: &Base, payments: &Payments) -> Vec<Violation> {
 }
 
 /// What is wrong with the dead letters.
-pub fn set_aside(letters: &[Bad], payments: &Payments) -> Vec<Violation> {
+pub fn set_aside(letters: &[(Bad, String)], payments: &Payments) -> Vec<Violation> {
     let mut found = Vec::new();
     for bad in &payments.bad {
-        let times = letters.iter().filter(|letter| *letter == bad).count();
+        let times = letters.iter().filter(|(letter, _)| letter == bad).count();
         if times != 1 {
             found.push(Violation::SetAside(bad.clone(), times));
         }
     }
-    found.extend(letters.iter().filter(|letter| !payments.bad.contains(letter)).cloned().map(Violation::Blamed));
+    for (letter, words) in letters {
+        if !payments.bad.contains(letter) {
+            found.push(Violation::Blamed(letter.clone(), words.clone()));
+        }
+    }
     found
 }
 

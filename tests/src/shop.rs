@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::base::{Base, Kind};
 use crate::oracle::{self, Violation};
 use crate::payments::{Bad, Payments};
-use crate::program::{Finished, Program};
+use crate::program::{Finished, Program, Running};
 
 /// No run of these tests takes longer, not even on a machine that does other things as well.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -122,6 +122,19 @@ impl Shop {
         self.semel(&["run", "--json"])
     }
 
+    /// Wait until so many payments are booked by a program that runs, and return how many there are.
+    ///
+    /// # Panics
+    ///
+    /// If that takes too long, or the program ends before, with what it has written.
+    pub async fn wait_until_booked(&self, least: i64, running: &Running) -> i64 {
+        tokio::select! {
+            booked = self.base.wait_for_number(BOOKED, least, LIMIT) => booked,
+            // No line is like that: this is how the end of the program is noticed.
+            line = running.wait_for_line("\u{1}", LIMIT - Duration::from_secs(1)) => panic!("{line}"),
+        }
+    }
+
     /// Run until nothing waits any more. `first`: arguments of the first run.
     ///
     /// # Panics
@@ -148,18 +161,20 @@ impl Shop {
         object.and_then(|object| object["waiting"].as_u64()).unwrap_or_else(|| panic!("{status}"))
     }
 
-    /// The dead letters, as `semel dead list --json` has them.
+    /// The dead letters and what they say, as `semel dead list --json` has them.
     ///
     /// # Panics
     ///
     /// If they cannot be listed.
-    pub async fn dead_letters(&self) -> Vec<Bad> {
+    pub async fn dead_letters(&self) -> Vec<(Bad, String)> {
         let listed = self.semel(&["dead", "list", "--json"]).run(LIMIT).await;
         assert_eq!(listed.code(), Some(0), "{listed}");
         let letters = listed.stdout.lines().map(|line| serde_json::from_str::<Value>(line).expect("a JSON object"));
-        letters
-            .map(|letter| Bad { reason: text(&letter["reason"]).unwrap_or_default(), id: text(&letter["id"]) })
-            .collect()
+        let of = |letter: Value| {
+            let bad = Bad { reason: text(&letter["reason"]).unwrap_or_default(), id: text(&letter["id"]) };
+            (bad, text(&letter["error"]).unwrap_or_default())
+        };
+        letters.map(of).collect()
     }
 
     /// Everything that is wrong at the end: in the ledger, and with the dead letters.

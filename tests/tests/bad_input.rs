@@ -62,18 +62,29 @@ async fn parts_that_this_version_does_not_have_are_refused_by_name() {
     let world = on_sqlite();
     let handler = "[consumer.work.on.\"*\"]\nsql = \"select 1\"\n";
     for (text, part) in [
-        ("from = { rabbitmq = \"amqp://mq\", queue = \"q\" }", "semel.toml:3: consumer.work.from.rabbitmq: this version of semel does not have RabbitMQ yet"),
-        ("from = { kafka = \"k:9092\", topic = \"t\", group = \"g\" }", "this version of semel does not have Kafka yet"),
+        (
+            "from = { rabbitmq = \"amqp://mq\", queue = \"q\" }",
+            "semel.toml:3: consumer.work.from.rabbitmq: this version of semel does not have RabbitMQ yet",
+        ),
+        (
+            "from = { kafka = \"k:9092\", topic = \"t\", group = \"g\" }",
+            "this version of semel does not have Kafka yet",
+        ),
         ("from = { webhook = \"h:80/x\" }", "this version of semel does not have webhooks yet"),
     ] {
-        world.write("semel.toml", format!("store = \"sqlite:x.db\"\n[consumer.work]\n{text}\nid = \"body:/id\"\n{handler}"));
+        world.write(
+            "semel.toml",
+            format!("store = \"sqlite:x.db\"\n[consumer.work]\n{text}\nid = \"body:/id\"\n{handler}"),
+        );
         let said = world.fails(2, "run").await;
         assert!(said.contains(part), "{said}");
     }
     world.configure_work("[consumer.work.on.\"*\"]\npost = \"http://localhost\"");
     assert!(world.fails(2, "run").await.contains("this version of semel does not have post handlers yet"));
     world.write("semel.toml", "store = \"sqlite:x.db\"\n[relay]\n");
-    assert!(world.fails(2, "run").await.contains("semel.toml:2: relay: this version of semel does not have the relay yet"));
+    assert!(
+        world.fails(2, "run").await.contains("semel.toml:2: relay: this version of semel does not have the relay yet")
+    );
     world.write("semel.toml", "store = \"mysql://me@db/shop\"\n[consumer.work]\nfrom = { stdin = true }\nid = \"body:/id\"\n[consumer.work.on.\"*\"]\nsql = \"select 1\"\n");
     assert!(world.fails(2, "run").await.contains("store: this version of semel does not have MySQL yet"));
     assert!(!world.path("x.db").exists(), "nothing was made");
@@ -100,7 +111,11 @@ async fn an_address_that_no_store_can_have_is_exit_code_2_and_is_not_repeated() 
         for finished in [
             world.semel(["run", "--store", &address]).run(LIMIT).await,
             // An empty variable is none.
-            world.semel(["status"]).env("SEMEL_STORE", if address.is_empty() { "x" } else { &address }).run(LIMIT).await,
+            world
+                .semel(["status"])
+                .env("SEMEL_STORE", if address.is_empty() { "x" } else { &address })
+                .run(LIMIT)
+                .await,
         ] {
             assert_eq!(finished.code(), Some(2), "{address}: {finished}");
             assert!(finished.stderr.contains(part), "{address}: {finished}");
@@ -108,7 +123,12 @@ async fn an_address_that_no_store_can_have_is_exit_code_2_and_is_not_repeated() 
         }
     }
     world.write("semel.toml", format!("store = \"${{NO_SUCH_{}}}\"\n{}", "VARIABLE", work("")));
-    assert!(world.fails(2, "run").await.contains("semel.toml:1: store: the environment variable NO_SUCH_VARIABLE is not set"));
+    assert!(
+        world
+            .fails(2, "run")
+            .await
+            .contains("semel.toml:1: store: the environment variable NO_SUCH_VARIABLE is not set")
+    );
 }
 
 fn assert_no_secret(finished: &Finished) {
@@ -234,7 +254,10 @@ async fn files_that_may_not_be_read_are_named() {
     let Some(program) = world.unprivileged(["run"]) else { return };
     let finished = program.run(LIMIT).await;
     assert_eq!(finished.code(), Some(1), "{finished}");
-    assert!(finished.stderr.contains("no permission to read ") && finished.stderr.contains("lines.jsonl"), "{finished}");
+    assert!(
+        finished.stderr.contains("no permission to read ") && finished.stderr.contains("lines.jsonl"),
+        "{finished}"
+    );
     mode(&world.path("semel.toml"), 0);
     let finished = world.unprivileged(["run"]).expect("as before").run(LIMIT).await;
     assert_eq!(finished.code(), Some(2), "{finished}");
@@ -254,7 +277,10 @@ async fn what_is_no_sqlite_file_is_refused_and_left_as_it_was() {
     world.configure_work("");
     world.write("lines.jsonl", "{\"id\":\"a\"}\n");
     fs::create_dir(world.path("folder")).expect("a directory");
-    world.write("text.db", "this is a text and no database, and it is longer than the head of one, which has a hundred bytes in it");
+    world.write(
+        "text.db",
+        "this is a text and no database, and it is longer than the head of one, which has a hundred bytes in it",
+    );
     world.write("short.db", "short");
     let noise: Vec<u8> = (0..8192_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     world.write("noise.db", &noise);
@@ -365,7 +391,12 @@ async fn an_sqlite_file_that_another_program_has_locked_is_waited_for() {
 /// Makes the disk full while messages come; then asks the run to end, makes room, and looks whether each message was processed once.
 async fn run_into_a_full_disk(world: &World, disk: &SmallDisk, store: &str, room_kib: u64) {
     const MESSAGES: usize = 600;
-    world.write("lines.jsonl", (0..MESSAGES).map(|n| format!("{{\"id\":\"{n:03}\",\"note\":\"{SECRET}{}\"}}\n", "x".repeat(4000))).collect::<String>());
+    world.write(
+        "lines.jsonl",
+        (0..MESSAGES)
+            .map(|n| format!("{{\"id\":\"{n:03}\",\"note\":\"{SECRET}{}\"}}\n", "x".repeat(4000)))
+            .collect::<String>(),
+    );
     let running = world.semel(["run", "--json", "--store", store]).spawn();
     let warned = running.wait_for_line("the store does not take messages; trying again until it does", LIMIT).await;
     running.sigterm();
@@ -382,7 +413,9 @@ async fn run_into_a_full_disk(world: &World, disk: &SmallDisk, store: &str, room
 async fn a_full_disk_under_an_sqlite_file_is_an_outage_and_loses_nothing() {
     let world = on_sqlite();
     let Some(disk) = SmallDisk::mount(&world.path("disk"), 600) else { return };
-    world.configure_work("[consumer.work.on.\"*\"]\nsql = \"insert into effect (id, note) select id, body->>'note' from messages\"");
+    world.configure_work(
+        "[consumer.work.on.\"*\"]\nsql = \"insert into effect (id, note) select id, body->>'note' from messages\"",
+    );
     run_into_a_full_disk(&world, &disk, "sqlite:disk/store.db", 64 * 1024).await;
     let file = disk.path().join("store.db");
     let sums = "select count(*), count(distinct id), (select count(*) from semel_claim), (select count(*) from semel_dead_letter) from effect";
@@ -462,7 +495,10 @@ async fn a_server_that_is_not_there_is_named_without_its_password() {
             let finished = world.semel([verb]).env("SEMEL_STORE", &address).env("SEMEL_LOG", "trace").run(LIMIT).await;
             assert_eq!((finished.code(), &*finished.stdout), (Some(1), ""), "{verb} {place}: {finished}");
             is_one_sentence(&finished.stderr);
-            assert!(finished.stderr.contains(part) && finished.stderr.contains(" as me)"), "{verb} {place}: {finished}");
+            assert!(
+                finished.stderr.contains(part) && finished.stderr.contains(" as me)"),
+                "{verb} {place}: {finished}"
+            );
             assert_no_secret(&finished);
         }
     }
@@ -480,7 +516,10 @@ async fn a_wrong_password_is_named_and_not_shown() {
     sqlx::raw_sql(AssertSqlSafe(set_up)).execute(&mut admin).await.expect("a role");
     let hba: String = sqlx::query_scalar("show hba_file").fetch_one(&mut admin).await.expect("a path");
     let rules = "values ('host all guarded 127.0.0.1/32 scram-sha-256'), ('host all all 127.0.0.1/32 trust')";
-    sqlx::raw_sql(AssertSqlSafe(format!("copy ({rules}) to '{hba}'; select pg_reload_conf()"))).execute(&mut admin).await.expect("rules");
+    sqlx::raw_sql(AssertSqlSafe(format!("copy ({rules}) to '{hba}'; select pg_reload_conf()")))
+        .execute(&mut admin)
+        .await
+        .expect("rules");
 
     let world = on_sqlite();
     world.configure_work("");
@@ -508,7 +547,10 @@ async fn a_wrong_password_is_named_and_not_shown() {
         }
     }
     // In the file by way of the environment; then right in three ways.
-    world.write("semel.toml", format!("store = \"{}\"\nsetup = [\"effect.sql\"]\n{}", with("guarded:${DB_PASSWORD}"), work("")));
+    world.write(
+        "semel.toml",
+        format!("store = \"{}\"\nsetup = [\"effect.sql\"]\n{}", with("guarded:${DB_PASSWORD}"), work("")),
+    );
     let finished = world.semel(["run"]).env("DB_PASSWORD", &wrong).run(LIMIT).await;
     assert_eq!(finished.code(), Some(1), "{finished}");
     assert_no_secret(&finished);
@@ -536,13 +578,19 @@ async fn a_server_that_refuses_is_understood() {
     let missing = Server(world.address()).named("no_such_database");
     let said = world.fails(1, &format!("run --store {missing}")).await;
     is_one_sentence(&said);
-    assert!(said.contains("there is no such database") && said.contains("create it, or correct the store's URL"), "{said}");
+    assert!(
+        said.contains("there is no such database") && said.contains("create it, or correct the store's URL"),
+        "{said}"
+    );
 
     world.store().execute(&format!("alter database {name} set default_transaction_read_only = on")).await;
     let said = world.fails(1, "run").await;
     is_one_sentence(&said);
     assert!(said.contains("it takes no writes") && said.contains("end default_transaction_read_only"), "{said}");
-    world.store().execute(&format!("begin read write; alter database {name} reset default_transaction_read_only; commit")).await;
+    world
+        .store()
+        .execute(&format!("begin read write; alter database {name} reset default_transaction_read_only; commit"))
+        .await;
     assert_eq!(world.run("").await, Counts::processed(1));
     world.append("lines.jsonl", "{\"id\":\"b\"}\n{\"no\":1}\n");
     world.store().execute(&format!("alter database {name} set default_transaction_read_only = on")).await;
@@ -552,7 +600,10 @@ async fn a_server_that_refuses_is_understood() {
     for verb in ["status", "dead list", "explain a"] {
         world.done(verb).await;
     }
-    world.store().execute(&format!("begin read write; alter database {name} reset default_transaction_read_only; commit")).await;
+    world
+        .store()
+        .execute(&format!("begin read write; alter database {name} reset default_transaction_read_only; commit"))
+        .await;
     assert_eq!(world.run("").await, Counts { processed: 1, dead_lettered: 1, ..Counts::default() });
 
     // A role that may do nothing yet, then only look, then all that the schema's head says.
@@ -565,11 +616,20 @@ async fn a_server_that_refuses_is_understood() {
         let finished = world.command(&format!("{verb} {options}")).await;
         assert_eq!((finished.code(), &*finished.stdout), (Some(1), ""), "{verb}: {finished}");
         is_one_sentence(&finished.stderr);
-        assert!(finished.stderr.contains("the role may not do this") && finished.stderr.contains("grant it what semel's schema asks for"), "{verb}: {finished}");
+        assert!(
+            finished.stderr.contains("the role may not do this")
+                && finished.stderr.contains("grant it what semel's schema asks for"),
+            "{verb}: {finished}"
+        );
     };
     refused("run").await;
     refused("status").await;
-    world.store().execute(&format!("grant usage on schema semel to {role}; grant select on all tables in schema semel to {role}")).await;
+    world
+        .store()
+        .execute(&format!(
+            "grant usage on schema semel to {role}; grant select on all tables in schema semel to {role}"
+        ))
+        .await;
     world.done(&format!("status {options}")).await;
     refused("run").await;
     world.store().execute(&format!("grant insert, update, delete on all tables in schema semel to {role}; grant insert on public.effect to {role}; \
@@ -592,7 +652,9 @@ async fn a_store_that_goes_away_for_a_while_costs_no_message_anything() {
     let running = world.semel(["run", "--json"]).spawn();
     until("the first is done", async || world.effects().await.len() == 1).await;
     let name = world.store().value("select current_database()").await;
-    let others = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}' and application_name = 'semel'");
+    let others = format!(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}' and application_name = 'semel'"
+    );
     let mut admin = PgConnection::connect(&Server(world.address()).named("postgres")).await.expect("it answers");
     admin.execute(AssertSqlSafe(format!("alter database {name} allow_connections false"))).await.expect("a setting");
     admin.execute(AssertSqlSafe(others)).await.expect("they end");
@@ -696,7 +758,10 @@ async fn a_stop_ends_a_run_whose_handler_never_does() {
     running.sigterm();
     let finished = running.wait(Duration::from_secs(10)).await;
     assert_eq!((finished.code(), Counts::of(&finished)), (Some(0), Counts::default()), "{finished}");
-    assert!(finished.stderr.contains("the grace time is over: what is still in work is rolled back and comes again"), "{finished}");
+    assert!(
+        finished.stderr.contains("the grace time is over: what is still in work is rolled back and comes again"),
+        "{finished}"
+    );
     until("its query is cancelled", async || world.store().count(asleep).await == 0).await;
     assert_eq!((world.place("a").await, world.offset().await), (Place::Nowhere, 0), "it comes again");
 

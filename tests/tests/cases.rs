@@ -583,7 +583,7 @@ on_both_stores! {
         assert_eq!(world.run("").await, Counts::dead(1));
         let cut = number_of(&world, "too-large").await;
         let refused = world.fails(1, &format!("dead replay {cut} --as other")).await;
-        assert!(refused.contains("only the first 64 KiB of its 1048613 bytes were kept; raise max_body and let the producer send it again"), "{refused}");
+        assert!(refused.contains("only the first 64 KiB of its 1048607 bytes were kept; raise max_body and let the producer send it again"), "{refused}");
 
         // A consumer that is not in the file has no place where its ids are.
         world.configure(&semel_tests::cli_world::work("").replace("consumer.work", "consumer.other"));
@@ -715,8 +715,9 @@ async fn a_twin_in_flight_is_held_and_ends_as_a_duplicate() {
 mod library {
     use super::*;
     use semel::{
-        AckPermit, BrokerError, Consumer, Delivery, Envelope, HandlerError, HandlerResult, Identity, Message, Outcome, Pick, Postgres,
-        ProcessError, Reason, RetryPlan, Semel, Settings, Settle, Settled, Setup, Sqlite, Store, Summary, Tx,
+        AckPermit, BrokerError, Consumer, Delivery, Envelope, HandlerError, HandlerResult, Identity, Message, Outcome,
+        Pick, Postgres, ProcessError, Reason, RetryPlan, Semel, Settings, Settle, Settled, Setup, Sqlite, Store,
+        Summary, Tx,
     };
     use serde::{Deserialize, Serialize};
     use sqlx::{PgConnection, SqliteConnection};
@@ -828,7 +829,9 @@ mod library {
         ] {
             assert_eq!(world.place(id).await, place, "{id}");
         }
-        let error = async |id: &str| world.store().value(&format!("select error from semel.dead_letter where reference = '{id}'")).await;
+        let error = async |id: &str| {
+            world.store().value(&format!("select error from semel.dead_letter where reference = '{id}'")).await
+        };
         assert_eq!(error("reject").await, "as asked");
         assert_eq!(error("panic").await, "the handler panicked: as asked");
         assert_eq!(error("sleep").await, "the handler took longer than its limit of 300ms");

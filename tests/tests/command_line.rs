@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use semel_tests::cli_world::{Counts, Kind, LIMIT, Letter, Place, fields, objects, until};
+use semel_tests::cli_world::{Counts, Kind, LIMIT, Letter, Place, World, fields, objects, until};
 use semel_tests::on_both_stores;
 use semel_tests::program::{Finished, Program};
 use serde_json::Value;

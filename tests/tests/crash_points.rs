@@ -134,7 +134,7 @@ async fn random_kills(kind: Kind) -> Option<()> {
         // Not to wait for something: the moment itself is what is drawn. In one half of the kills it lies after progress.
         if kill % 2 == 0 {
             let more = booked + 1 + random.below(120) as i64;
-            shop.base.wait_for_number(BOOKED, more, LIMIT).await;
+            shop.wait_until_booked(more, &running).await;
         } else {
             tokio::time::sleep(std::time::Duration::from_micros(random.below(200_000))).await;
         }

@@ -2,9 +2,10 @@
 //! payment is booked once, and nothing is blamed on the payments.
 
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use semel_tests::base::{Base, Kind};
+use semel_tests::freezer::Freezer;
 use semel_tests::oracle;
 use semel_tests::payments::Payments;
 use semel_tests::postgres::{self, PrivateServer};
@@ -49,7 +50,7 @@ async fn three_crashes_of_the_server_in_mid_load_cost_nothing() {
     let running = shop.run().spawn();
     let mut booked = 0;
     for _ in 0..3 {
-        booked = shop.base.wait_for_number(BOOKED, booked + 200, LIMIT).await;
+        booked = shop.wait_until_booked(booked + 200, &running).await;
         server.restart_immediate().await;
     }
     assert!(booked < 2_000, "the crashes came too late");
@@ -69,7 +70,7 @@ async fn sessions_that_an_administrator_ends_cost_nothing() {
     let running = shop.run().spawn();
     let mut booked = 0;
     for _ in 0..10 {
-        booked = shop.base.wait_for_number(BOOKED, booked + 40, LIMIT).await;
+        booked = shop.wait_until_booked(booked + 40, &running).await;
         let backend = a_backend(&shop.base).await;
         shop.base.execute(&format!("select pg_terminate_backend({backend})")).await;
     }
@@ -83,7 +84,7 @@ async fn backends_that_are_killed_and_take_the_server_down_cost_nothing() {
     let running = shop.run().spawn();
     let mut booked = 0;
     for _ in 0..2 {
-        booked = shop.base.wait_for_number(BOOKED, booked + 200, LIMIT).await;
+        booked = shop.wait_until_booked(booked + 200, &running).await;
         let backend = a_backend(&shop.base).await;
         // The server answers the death of one backend with that of all, and recovers.
         let killed = std::process::Command::new("sh").arg("-c").arg(format!("kill -9 {backend}")).status();
@@ -106,7 +107,7 @@ async fn behind_a_proxy(count: u64) -> Option<(Proxy, Shop)> {
 /// Start the program, and do something when it is in mid-load.
 async fn in_mid_load(shop: &Shop, act: impl FnOnce()) -> Running {
     let running = shop.run().spawn();
-    shop.base.wait_for_number(BOOKED, 50, LIMIT).await;
+    shop.wait_until_booked(50, &running).await;
     act();
     running
 }
@@ -173,7 +174,7 @@ async fn a_known_repeat_beside_a_lost_commit_answer_is_still_counted_as_known() 
     shop.payments.lines.push(known);
     shop.write("payments.jsonl", &shop.payments.text());
     let running = shop.run().spawn();
-    shop.base.wait_for_number(BOOKED, 2, LIMIT).await;
+    shop.wait_until_booked(2, &running).await;
     proxy.swallow_commit_answers(1);
     let summary = Summary::of(&running.wait(LIMIT).await);
     assert_eq!(proxy.counts().swallowed_commits, 1, "{:?}", proxy.counts());
@@ -205,7 +206,7 @@ async fn connections_that_are_cut_again_and_again_cost_nothing() {
     let running = shop.run().spawn();
     let (mut booked, mut cut) = (0, 0);
     for _ in 0..8 {
-        booked = shop.base.wait_for_number(BOOKED, booked + 40, LIMIT).await;
+        booked = shop.wait_until_booked(booked + 40, &running).await;
         cut += proxy.cut_all().await;
     }
     assert!(cut >= 8, "{:?}", proxy.counts());
@@ -237,13 +238,36 @@ async fn a_stop_while_the_network_swallows_everything_ends_after_the_grace() {
     let running = in_mid_load(&shop, || proxy.black_hole(true)).await;
     for_a_while(1.0).await;
     assert!(proxy.counts().held_messages > 0, "{:?}", proxy.counts());
+    let asked = Instant::now();
     running.sigterm();
     let finished = running.wait(LIMIT).await;
-    eprintln!("{finished}");
+    // The position, and that it left, can be told to nobody, which takes one more wait for each at most.
+    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}: {finished}", asked.elapsed());
+    assert!(!finished.stderr.contains("panicked"), "{finished}");
     // Whether the position could be stored or not, the next run knows what was done.
     proxy.black_hole(false);
     shop.work_off(&[]).await;
     assert_eq!(shop.violations().await, []);
+}
+
+/// Nothing ever comes on the connections that were open, and new ones work: a failover without a goodbye.
+#[tokio::test]
+async fn connections_that_fall_silent_for_ever_are_given_up() {
+    let Some(base) = Base::new(Kind::Postgres).await else { return };
+    let freezer = Freezer::start(base.postgres().address()).await;
+    let rules = Rules { more: "timeout = \"1s\"", ..slowly() };
+    let store = base.postgres().url_through(freezer.addr());
+    let shop = Shop::on(base, PROGRAM, &rules, load(1_000)).by_way_of(&store, &rules);
+    let running = shop.run().spawn();
+    let mut booked = 0;
+    for _ in 0..6 {
+        booked = shop.wait_until_booked(booked + 60, &running).await;
+        freezer.freeze();
+    }
+    // Whether a handler is slow or its connection silent cannot be told then, so a try may have been counted.
+    assert_eq!(Summary::of(&running.wait(LIMIT).await).processed, 1_000);
+    assert_eq!(shop.violations().await, []);
+    assert!(freezer.frozen() >= 6, "{} were open", freezer.frozen());
 }
 
 /// The handler's time limit passes while nothing gets through: that says nothing of the handler.
@@ -350,7 +374,7 @@ async fn on_sqlite_another_program_that_writes_for_seconds_is_waited_for() {
         let rules = Rules { max_batch: 2, ..Rules::default() };
         let shop = Shop::open(Kind::Sqlite, PROGRAM, &rules, load(1_500)).await.expect("files need no server");
         let running = shop.run().spawn();
-        shop.base.wait_for_number(BOOKED, 20, LIMIT).await;
+        shop.wait_until_booked(20, &running).await;
         let mut other = shop.base.connect().await.expect("the file is there");
         other.execute("begin immediate").await.expect("its turn comes");
         let before = shop.base.number(BOOKED).await;

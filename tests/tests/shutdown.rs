@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use semel_tests::base::{Connected, Kind};
+use semel_tests::base::{Base, Connected, Kind};
 use semel_tests::oracle;
 use semel_tests::payments::Payments;
 use semel_tests::program::{Program, Running};
 use semel_tests::random::Random;
-use semel_tests::shop::{BOOKED, LIMIT, Rules, Shop, Summary};
+use semel_tests::shop::{BOOKED, LIMIT, Rules, Shop, Summary, TRIES};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
@@ -16,12 +16,12 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_semel-probed");
 /// Much longer than stopping may take, much shorter than the default grace.
 const SOON: Duration = Duration::from_secs(8);
 
-/// SQL that takes some time: tens of milliseconds.
+/// SQL that takes some time: some ten milliseconds.
 fn work(kind: Kind) -> &'static str {
     match kind {
-        Kind::Postgres => "select pg_sleep(0.05) from (select from messages limit 1) once",
+        Kind::Postgres => "select pg_sleep(0.02) from (select from messages limit 1) once",
         Kind::Sqlite => {
-            "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000) select max(i) from n"
+            "with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) select max(i) from n"
         }
     }
 }
@@ -42,7 +42,8 @@ fn endless(kind: Kind) -> &'static str {
 async fn under_load(kind: Kind, stop: impl AsyncFn(&Shop) -> Running) -> Option<()> {
     let (lanes, max_batch) = (4, 4);
     let payments = Payments::plain(400, &mut Random::seeded(21));
-    let shop = Shop::open(kind, PROGRAM, &Rules { lanes, max_batch, last: work(kind), ..Rules::default() }, payments).await?;
+    let shop =
+        Shop::open(kind, PROGRAM, &Rules { lanes, max_batch, last: work(kind), ..Rules::default() }, payments).await?;
     let running = stop(&shop).await;
     let (asked, before) = (Instant::now(), shop.base.number(BOOKED).await);
     let finished = running.wait(SOON).await;
@@ -51,7 +52,10 @@ async fn under_load(kind: Kind, stop: impl AsyncFn(&Shop) -> Running) -> Option<
     assert!(asked.elapsed() < SOON, "{finished}");
     assert_eq!(summary.processed, booked as u64, "what it had in work is finished and told: {finished}");
     // A batch for each lane was in work, and another may have been committed between the question and the count.
-    assert!(booked - before <= i64::from(2 * lanes * max_batch), "{booked} of 400 were booked, {before} when it was asked");
+    assert!(
+        booked - before <= i64::from(2 * lanes * max_batch),
+        "{booked} of 400 were booked, {before} when it was asked"
+    );
     assert!(booked < 400, "it was asked too late");
     assert_eq!(oracle::at_any_time(&shop.base, &shop.payments).await, []);
 
@@ -64,7 +68,7 @@ async fn under_load(kind: Kind, stop: impl AsyncFn(&Shop) -> Running) -> Option<
 
 async fn terminated(shop: &Shop) -> Running {
     let running = shop.run().spawn();
-    shop.base.wait_for_number(BOOKED, 40, LIMIT).await;
+    shop.wait_until_booked(40, &running).await;
     running.sigterm();
     running
 }
@@ -84,7 +88,7 @@ async fn interrupt(running: &Running) {
 
 async fn interrupted(shop: &Shop) -> Running {
     let running = with_id(PROGRAM, shop).spawn();
-    shop.base.wait_for_number(BOOKED, 40, LIMIT).await;
+    shop.wait_until_booked(40, &running).await;
     interrupt(&running).await;
     running
 }
@@ -124,16 +128,16 @@ async fn with_an_endless_one(kind: Kind, more: &'static str) -> Option<Shop> {
 }
 
 /// Wait until the handler is at work that never ends.
-async fn wait_until_endless(shop: &Shop) {
-    shop.base.wait_for_number(BOOKED, 5, LIMIT).await;
+async fn wait_until_endless(shop: &Shop, running: &Running) {
+    shop.wait_until_booked(5, running).await;
     match &shop.base {
-        semel_tests::base::Base::Postgres(_) => {
+        Base::Postgres(_) => {
             const AT_WORK: &str = "select count(*) from pg_stat_activity where datname = current_database()
                 and state = 'active' and query like '%pg_sleep(3600)%' and pid <> pg_backend_pid()";
             shop.base.wait_for_number(AT_WORK, 1, LIMIT).await;
         }
         // Nobody but the one that is at work holds the lock for so long.
-        semel_tests::base::Base::Sqlite(path, _) => {
+        Base::Sqlite(path, _) => {
             let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::ZERO);
             let held = async {
                 let mut in_a_row = 0;
@@ -153,12 +157,12 @@ async fn wait_until_endless(shop: &Shop) {
 /// Whether semel has a transaction open, or anything else at work, in this database.
 async fn wait_until_nothing_is_left(shop: &Shop) {
     match &shop.base {
-        semel_tests::base::Base::Postgres(_) => {
+        Base::Postgres(_) => {
             const GONE: &str = "select 1::bigint where not exists (select from pg_stat_activity
                 where datname = current_database() and application_name = 'semel' and state <> 'idle')";
             shop.base.wait_for_number(GONE, 1, Duration::from_secs(3)).await;
         }
-        semel_tests::base::Base::Sqlite(path, _) => {
+        Base::Sqlite(path, _) => {
             let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(3));
             let mut connection = options.connect().await.expect("the file is there");
             sqlx::raw_sql("begin immediate; rollback").execute(&mut connection).await.expect("nobody holds the lock");
@@ -170,18 +174,22 @@ async fn wait_until_nothing_is_left(shop: &Shop) {
 /// What was rolled back is booked by the next run, once the account is thawed.
 async fn is_made_good(shop: &Shop) {
     wait_until_nothing_is_left(shop).await;
-    assert_eq!(shop.base.number("select count(*) from ledger where payment_id = 'pay-endless'").await, 0, "rolled back");
+    assert_eq!(
+        shop.base.number("select count(*) from ledger where payment_id = 'pay-endless'").await,
+        0,
+        "rolled back"
+    );
     assert_eq!(shop.dead_letters().await, []);
     shop.base.execute("delete from frozen").await;
     shop.work_off(&[]).await;
     assert_eq!(shop.violations().await, []);
-    assert_eq!(shop.base.number(semel_tests::shop::TRIES).await, 1, "a stop is no failed try");
+    assert_eq!(shop.base.number(TRIES).await, 1, "a stop is no failed try");
 }
 
 async fn after_the_grace(kind: Kind) -> Option<()> {
     let shop = with_an_endless_one(kind, "grace = \"1s\"\ntimeout = \"5m\"").await?;
     let running = shop.run().spawn();
-    wait_until_endless(&shop).await;
+    wait_until_endless(&shop, &running).await;
     let asked = Instant::now();
     running.sigterm();
     running.wait_for_line("stopping", LIMIT).await;
@@ -207,7 +215,7 @@ async fn on_postgres_a_handler_that_never_ends_is_rolled_back_after_the_grace() 
 async fn at_once(kind: Kind, by_interrupt: bool) -> Option<()> {
     let shop = with_an_endless_one(kind, "timeout = \"5m\"").await?;
     let running = with_id(PROGRAM, &shop).spawn();
-    wait_until_endless(&shop).await;
+    wait_until_endless(&shop, &running).await;
     let ask = async || if by_interrupt { interrupt(&running).await } else { running.sigterm() };
     ask().await;
     running.wait_for_line("once more to end at once", LIMIT).await;
@@ -253,7 +261,7 @@ async fn between_tries(kind: Kind) -> Option<()> {
     assert_eq!(shop.semel(&["migrate"]).run(LIMIT).await.code(), Some(0));
     shop.base.execute("insert into frozen (account) values ('jana')").await;
     let running = shop.run().spawn();
-    shop.base.wait_for_number(BOOKED, 5, LIMIT).await;
+    shop.wait_until_booked(5, &running).await;
     running.sigterm();
     let finished = running.wait(SOON).await;
     assert_eq!(Summary::of(&finished).processed, 5, "{finished}");

@@ -44,7 +44,12 @@ pub(crate) enum Access {
 }
 
 /// Opens the store and does it. `lanes`: how many connections may be used at once.
-pub(crate) async fn on_store(address: &StoreAddress, lanes: usize, access: Access, verb: impl OnStore) -> Result<(), CliError> {
+pub(crate) async fn on_store(
+    address: &StoreAddress,
+    lanes: usize,
+    access: Access,
+    verb: impl OnStore,
+) -> Result<(), CliError> {
     match address {
         // SQLite would make the file.
         StoreAddress::Sqlite(path) if access == Access::Existing && !path.exists() => Err(CliError::Failed(format!(
@@ -52,9 +57,13 @@ pub(crate) async fn on_store(address: &StoreAddress, lanes: usize, access: Acces
             path.display()
         ))),
         #[cfg(feature = "sqlite")]
-        StoreAddress::Sqlite(path) => verb.run(Semel::new(semel::Sqlite::open(path).map_err(wrong)?.with_lanes(lanes))).await,
+        StoreAddress::Sqlite(path) => {
+            verb.run(Semel::new(semel::Sqlite::open(path).map_err(wrong)?.with_lanes(lanes))).await
+        }
         #[cfg(feature = "postgres")]
-        StoreAddress::Postgres(url) => verb.run(Semel::new(semel::Postgres::new(url).map_err(wrong)?.with_lanes(lanes))).await,
+        StoreAddress::Postgres(url) => {
+            verb.run(Semel::new(semel::Postgres::new(url).map_err(wrong)?.with_lanes(lanes))).await
+        }
         #[allow(unreachable_patterns, reason = "reached in builds without all stores")]
         _ => Err(CliError::Use("this program was built without that store".to_owned())),
     }

@@ -179,7 +179,9 @@ impl<S: Store> Semel<S> {
                     return passage.bury(passenger, Reason::Stale, 0, STALE.to_owned()).await.map_err(told);
                 }
                 Err(Stopped::Rerun(_)) if reruns < RERUNS_MAX => {}
-                Err(Stopped::Unknown(_, outcomes)) if reruns < RERUNS_MAX => hoped = hoped.or(outcomes.first().copied()),
+                Err(Stopped::Unknown(_, outcomes)) if reruns < RERUNS_MAX => {
+                    hoped = hoped.or(outcomes.first().copied())
+                }
                 Err(stopped) => return Err(told(stopped)),
             }
             reruns += 1;

@@ -1,5 +1,5 @@
 -- Takes waiting messages: ours are those that still have the attempts we know, and that nobody else has locked.
--- $1 consumer · $2 ids · $3 their attempts · $4 lock_timeout to go back to, or null
+-- $1 consumer · $2 ids · $3 their attempts · $4 limit for statements and for idling
 with locked as (
   select i.message_id
   from semel.inbox i
@@ -10,5 +10,5 @@ select
   array_agg(message_id),
   pg_current_xact_id_if_assigned()::text,
   exists (select from semel.inbox where consumer = $1 and holds and key is not null),
-  case when $4::text is not null then set_config('lock_timeout', $4, true) end
+  set_config('statement_timeout', $4, true) || set_config('idle_in_transaction_session_timeout', $4, true)
 from locked

@@ -1,2 +1,5 @@
 -- Durable or not acknowledged (law 6): raised where the session would not wait for the disk, never lowered.
-select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') in ('off', 'local')
+select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') in ('off', 'local');
+-- A role that is called semel would find, and make, its own tables in semel's schema: "$user" comes first by default.
+select set_config('search_path', regexp_replace(current_setting('search_path'), '("\$user"|"?semel"?)\s*,?\s*', '', 'g'), false)
+where current_schema() = 'semel'

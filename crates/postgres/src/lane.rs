@@ -15,6 +15,27 @@ use std::time::{Duration, Instant};
 /// Core's own time limit comes first; the server's is a second line behind it (law 13).
 const LIMIT_MARGIN: Duration = Duration::from_secs(2);
 
+/// A transaction that was begun ahead is used within this time.
+const CHAIN_MAX: Duration = Duration::from_millis(20);
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const ENDED: &str = "the handler ended the transaction itself (COMMIT or ROLLBACK as SQL): what it wrote is not tied to its claim. \
+                     Leave the end to semel";
+
+/// The server's limit for one statement of a transaction, and for its idling.
+fn limit(time_limit: Duration) -> i64 {
+    convert::setting(time_limit.saturating_add(LIMIT_MARGIN))
+}
+
+/// Limits that a claim sets for itself and for what follows.
+struct Limits<'a> {
+    /// The longest wait for a twin.
+    wait: String,
+    /// The `lock_timeout` to go back to after the claim, or none.
+    back: Option<&'a str>,
+    /// For statements, and for idling.
+    run: i64,
+}
+
 /// A connection of its own to PostgreSQL, outside any pool: when the lane is dropped, at whatever moment, the socket
 /// closes and the server rolls back.
 #[derive(Debug)]
@@ -28,22 +49,60 @@ pub struct PostgresLane {
     consumer: ConsumerNumber,
     /// The number of the open transaction, where its claim gave it one.
     transaction: Option<String>,
+    /// Whether the open transaction has a mark.
+    marked: bool,
+    /// Since when the next transaction is open already: it was begun in the round trip that ended the last one.
+    chained: Option<Instant>,
 }
 
 impl PostgresLane {
     pub(crate) fn new(conn: PgConnection, hello: Hello) -> Self {
         let Hello { lock_timeout, clock, .. } = hello;
-        PostgresLane { conn, lock_timeout, clock, transactions: 0, consumer: ConsumerNumber(0), transaction: None }
+        PostgresLane {
+            conn,
+            lock_timeout,
+            clock,
+            transactions: 0,
+            consumer: ConsumerNumber(0),
+            transaction: None,
+            marked: false,
+            chained: None,
+        }
     }
 
-    /// Opens a transaction of semel's own, with a mark by which [`prove`](Self::prove) knows it again. `settings` are
-    /// further statements.
+    /// Opens a transaction of semel's own, with a mark by which [`prove`](Self::prove) knows it again. `settings` are further statements.
     pub(crate) async fn open(&mut self, settings: &str) -> sqlx::Result<()> {
         self.transactions += 1;
         self.transaction = None;
+        self.marked = true;
         let mark = self.transactions;
-        let text = format!("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL semel.transaction = '{mark}'{settings}");
-        transaction::begin(&mut self.conn, text).await
+        let text = format!("{BEGIN}; SET LOCAL semel.transaction = '{mark}'{settings}");
+        match self.chained.take() {
+            Some(_) => transaction::begin_anew(&mut self.conn, &text).await,
+            None => transaction::begin(&mut self.conn, text).await,
+        }
+    }
+
+    /// Opens a transaction for claims, which bring their settings along. Without a round trip where the last one left it open: not for long,
+    /// since its `now()` is that of its BEGIN.
+    async fn open_for_claims(&mut self) -> sqlx::Result<()> {
+        self.transaction = None;
+        self.marked = false;
+        match self.chained.take() {
+            Some(since) if since.elapsed() < CHAIN_MAX => Ok(()),
+            Some(_) => transaction::begin_anew(&mut self.conn, BEGIN).await,
+            None => transaction::begin(&mut self.conn, BEGIN.to_owned()).await,
+        }
+    }
+
+    /// The connection outside any transaction.
+    pub(crate) async fn outside(&mut self) -> Result<&mut PgConnection, StoreError> {
+        if self.chained.take().is_some() {
+            transaction::rollback(&mut self.conn)
+                .await
+                .map_err(|error| store_error("end an empty transaction", error))?;
+        }
+        Ok(&mut self.conn)
     }
 
     /// The mark of the open transaction.
@@ -52,7 +111,7 @@ impl PostgresLane {
     }
 
     async fn claim(&mut self, claims: &Claims<'_>) -> Result<Claimed, StoreError> {
-        let Claims { consumer, keys, wait, .. } = claims;
+        let Claims { consumer, keys, wait, time_limit } = claims;
         debug_assert!(keys.is_sorted_by(|a, b| a.id.as_bytes() < b.id.as_bytes()), "law 4");
         let waiting: Vec<&ClaimKey<'_>> = keys.iter().filter(|key| key.waiting.is_some()).collect();
         let new: Vec<&ClaimKey<'_>> = keys.iter().filter(|key| key.waiting.is_none()).collect();
@@ -61,13 +120,17 @@ impl PostgresLane {
         let back = matches!(wait, ClaimWait::Claim(_)).then_some(&*self.lock_timeout);
         let mut taken = Taken::default();
         if !waiting.is_empty() {
-            let back = if new.is_empty() { back } else { None };
-            taken.add(lock_waiting(&mut self.conn, *consumer, &waiting, back).await?);
+            taken.add(lock_waiting(&mut self.conn, *consumer, &waiting, limit(*time_limit)).await?);
         }
         let mut known = Known::default();
         if !new.is_empty() {
             let before = taken.ids.len();
-            taken.add(insert_claims(&mut self.conn, *consumer, &new, back).await?);
+            let (ClaimWait::Claim(wait) | ClaimWait::Transaction(wait)) = wait;
+            let limits = Limits { wait: convert::setting(*wait).to_string(), back, run: limit(*time_limit) };
+            match new[..] {
+                [key] => taken.add_one(key, insert_claim(&mut self.conn, *consumer, key, &limits).await?),
+                _ => taken.add(insert_claims(&mut self.conn, *consumer, &new, &limits).await?),
+            }
             if taken.ids.len() - before < new.len() {
                 let missing: Vec<&str> = new.iter().map(|key| key.id).filter(|id| !taken.ids.contains(*id)).collect();
                 known = Known::of(&mut self.conn, *consumer, &missing).await?;
@@ -87,6 +150,30 @@ impl PostgresLane {
         Ok(Claimed { claims: claims.collect::<Result<_, _>>()?, keys_held: taken.keys_held || known.keys_held })
     }
 
+    fn check_depth(&self) -> Result<(), StoreError> {
+        match transaction::depth(&self.conn) {
+            1 => Ok(()),
+            0 => Err(StoreError::new(Trouble::Other, "no transaction is open")),
+            _ => {
+                let message = "the handler left a nested transaction open: what it begins with `begin()` it must commit or roll back";
+                Err(StoreError::new(Trouble::Other, message))
+            }
+        }
+    }
+
+    /// Proof, COMMIT and the next BEGIN in one round trip: PostgreSQL stops at the first statement that fails, so without the proof there is no
+    /// COMMIT, and without COMMIT no BEGIN.
+    async fn end_proved(&mut self, number: u64) -> Result<(), StoreError> {
+        self.check_depth()?;
+        transaction::end(&mut self.conn, number).await.map_err(|error| match code(&error) {
+            Some("22012") => StoreError::new(Trouble::Other, ENDED),
+            Some("25P02" | "25P03") => proof_error(error),
+            _ => store_error("commit", error),
+        })?;
+        self.chained = Some(Instant::now());
+        Ok(())
+    }
+
     /// That this very transaction lives and is not aborted (law 11). COMMIT is no proof: of an aborted transaction it
     /// answers ROLLBACK, without an error.
     ///
@@ -97,27 +184,16 @@ impl PostgresLane {
     /// number by nothing. No code but semel's runs between this and COMMIT, and an error of those statements is an
     /// error: so the proof stands before the writes, which must not be made outside a transaction either.
     async fn prove(&mut self) -> Result<(), StoreError> {
-        match transaction::depth(&self.conn) {
-            1 => {}
-            0 => return Err(StoreError::new(Trouble::Other, "no transaction is open")),
-            _ => {
-                let message = "the handler left a nested transaction open: what it begins with `begin()` it must commit or roll back";
-                return Err(StoreError::new(Trouble::Other, message));
-            }
-        }
+        self.check_depth()?;
         let proof = sqlx::query_scalar(include_str!("../sql/prove.sql"))
             .bind(&self.transaction)
-            .bind(self.mark())
+            .bind(self.marked.then(|| self.mark()))
             .fetch_one(&mut self.conn)
             .await
             .map_err(proof_error)?;
         match proof {
             true => Ok(()),
-            false => Err(StoreError::new(
-                Trouble::Other,
-                "the handler ended the transaction itself (COMMIT or ROLLBACK as SQL): what it wrote is not tied to its claim. \
-                 Leave the end to semel",
-            )),
+            false => Err(StoreError::new(Trouble::Other, ENDED)),
         }
     }
 }
@@ -127,20 +203,19 @@ impl Lane for PostgresLane {
 
     async fn begin(&mut self, claims: &Claims<'_>) -> Result<Claimed, StoreError> {
         self.consumer = claims.consumer;
-        let limit = convert::setting(claims.time_limit.saturating_add(LIMIT_MARGIN));
-        let mut settings =
-            format!("; SET LOCAL statement_timeout = {limit}; SET LOCAL idle_in_transaction_session_timeout = {limit}");
-        match claims.wait {
-            // Without a claim there is no statement to put the limit back, and none that it is for.
-            ClaimWait::Claim(_) if claims.keys.is_empty() => {}
-            ClaimWait::Claim(wait) | ClaimWait::Transaction(wait) => {
+        let failed = |error| store_error("open a transaction", error);
+        if claims.keys.is_empty() {
+            let limit = limit(claims.time_limit);
+            let mut settings = format!(
+                "; SET LOCAL statement_timeout = {limit}; SET LOCAL idle_in_transaction_session_timeout = {limit}"
+            );
+            if let ClaimWait::Transaction(wait) = claims.wait {
                 settings.push_str(&format!("; SET LOCAL lock_timeout = {}", convert::setting(wait)));
             }
-        }
-        self.open(&settings).await.map_err(|error| store_error("open a transaction", error))?;
-        if claims.keys.is_empty() {
+            self.open(&settings).await.map_err(failed)?;
             return Ok(Claimed::default());
         }
+        self.open_for_claims().await.map_err(failed)?;
         self.claim(claims).await
     }
 
@@ -149,6 +224,17 @@ impl Lane for PostgresLane {
     }
 
     async fn commit(&mut self, writes: &Writes) -> Result<Written, StoreError> {
+        if semel_core::planted("no-proof") {
+            let written = writes::write(&mut self.conn, self.consumer, writes).await?;
+            transaction::commit(&mut self.conn).await.map_err(|error| store_error("commit", error))?;
+            return Ok(written);
+        }
+        if let (Some(number), true) =
+            (self.transaction.as_deref().and_then(|number| number.parse().ok()), writes.is_empty())
+        {
+            self.end_proved(number).await?;
+            return Ok(Written::default());
+        }
         self.prove().await?;
         let written = writes::write(&mut self.conn, self.consumer, writes).await?;
         transaction::commit(&mut self.conn).await.map_err(|error| store_error("commit", error))?;
@@ -156,7 +242,13 @@ impl Lane for PostgresLane {
     }
 
     async fn rollback(&mut self) -> Result<(), StoreError> {
-        transaction::rollback(&mut self.conn).await.map_err(|error| store_error("roll back", error))
+        let failed = |error| store_error("roll back", error);
+        if transaction::depth(&self.conn) != 1 {
+            return transaction::rollback(&mut self.conn).await.map_err(failed);
+        }
+        transaction::begin_anew(&mut self.conn, BEGIN).await.map_err(failed)?;
+        self.chained = Some(Instant::now());
+        Ok(())
     }
 
     fn now(&self) -> Timestamp {
@@ -176,6 +268,11 @@ struct Taken {
 type TakenRow = (Option<Vec<String>>, Option<String>, bool, Option<String>);
 
 impl Taken {
+    fn add_one(&mut self, key: &ClaimKey<'_>, row: Option<(String, bool)>) {
+        let Some((transaction, keys_held)) = row else { return };
+        self.add((Some(vec![key.id.to_owned()]), Some(transaction), keys_held, None));
+    }
+
     fn add(&mut self, (ids, transaction, keys_held, _): TakenRow) {
         self.ids.extend(ids.unwrap_or_default());
         self.transaction = transaction.or(self.transaction.take());
@@ -183,11 +280,32 @@ impl Taken {
     }
 }
 
+async fn insert_claim(
+    conn: &mut PgConnection,
+    consumer: ConsumerNumber,
+    key: &ClaimKey<'_>,
+    limits: &Limits<'_>,
+) -> Result<Option<(String, bool)>, StoreError> {
+    let row: Option<(String, bool, Option<String>)> = sqlx::query_as(include_str!("../sql/claim_one.sql"))
+        .bind(consumer.0)
+        .bind(key.id)
+        .bind(convert::digest(&key.fingerprint))
+        .bind(key.fingerprint.version)
+        .bind(key.time.map(convert::millis))
+        .bind(&limits.wait)
+        .bind(limits.run.to_string())
+        .bind(limits.back)
+        .fetch_optional(conn)
+        .await
+        .map_err(claim_error)?;
+    Ok(row.map(|(transaction, keys_held, _)| (transaction, keys_held)))
+}
+
 async fn insert_claims(
     conn: &mut PgConnection,
     consumer: ConsumerNumber,
     keys: &[&ClaimKey<'_>],
-    lock_timeout: Option<&str>,
+    limits: &Limits<'_>,
 ) -> Result<TakenRow, StoreError> {
     sqlx::query_as(include_str!("../sql/claim.sql"))
         .bind(consumer.0)
@@ -195,7 +313,9 @@ async fn insert_claims(
         .bind(keys.iter().map(|key| convert::digest(&key.fingerprint)).collect::<Vec<_>>())
         .bind(keys.iter().map(|key| key.fingerprint.version).collect::<Vec<_>>())
         .bind(keys.iter().map(|key| key.time.map(convert::millis)).collect::<Vec<_>>())
-        .bind(lock_timeout)
+        .bind(&limits.wait)
+        .bind(limits.run.to_string())
+        .bind(limits.back)
         .fetch_one(conn)
         .await
         .map_err(claim_error)
@@ -205,13 +325,13 @@ async fn lock_waiting(
     conn: &mut PgConnection,
     consumer: ConsumerNumber,
     keys: &[&ClaimKey<'_>],
-    lock_timeout: Option<&str>,
+    limit: i64,
 ) -> Result<TakenRow, StoreError> {
     sqlx::query_as(include_str!("../sql/lock_waiting.sql"))
         .bind(consumer.0)
         .bind(keys.iter().map(|key| key.id).collect::<Vec<_>>())
         .bind(keys.iter().map(|key| convert::count(key.waiting.unwrap_or_default())).collect::<Vec<_>>())
-        .bind(lock_timeout)
+        .bind(limit.to_string())
         .fetch_one(conn)
         .await
         .map_err(claim_error)

@@ -23,21 +23,22 @@ type Answer<T> = Result<T, StoreError>;
 
 impl Records for PostgresLane {
     async fn migrate(&mut self, setups: &[Setup]) -> Answer<()> {
+        self.outside().await?;
         schema::migrate(self, setups).await
     }
     async fn check_schema(&mut self) -> Answer<()> {
-        schema::check(&mut self.conn).await
+        schema::check(self.outside().await?).await
     }
 
     async fn register(&mut self, consumer: &str, window: Option<Duration>) -> Answer<ConsumerNumber> {
-        names::register(&mut self.conn, consumer, window).await
+        names::register(self.outside().await?, consumer, window).await
     }
     async fn consumer(&mut self, name: &str) -> Answer<Option<ConsumerNumber>> {
-        names::number(&mut self.conn, name).await
+        names::number(self.outside().await?, name).await
     }
 
     async fn look(&mut self, consumer: ConsumerNumber, keys: &[ClaimKey<'_>]) -> Answer<Claimed> {
-        look::look(&mut self.conn, consumer, keys).await
+        look::look(self.outside().await?, consumer, keys).await
     }
     async fn held_keys(&mut self, consumer: ConsumerNumber, keys: &[&str]) -> Answer<Vec<String>> {
         inbox::held_keys(&mut self.conn, consumer, keys).await
@@ -47,55 +48,57 @@ impl Records for PostgresLane {
     }
 
     async fn positions(&mut self, consumer: ConsumerNumber, source: &str) -> Answer<Positions> {
-        positions::read(&mut self.conn, consumer, source).await
+        positions::read(self.outside().await?, consumer, source).await
     }
     async fn save_positions(&mut self, consumer: ConsumerNumber, source: &str, positions: &Positions) -> Answer<()> {
-        positions::save(&mut self.conn, consumer, source, positions).await
+        positions::save(self.outside().await?, consumer, source, positions).await
     }
 
     async fn beat(&mut self, consumer: ConsumerNumber, instance: &Instance) -> Answer<()> {
-        crashes::beat(&mut self.conn, consumer, instance).await
+        crashes::beat(self.outside().await?, consumer, instance).await
     }
     async fn instances(&mut self, consumer: ConsumerNumber) -> Answer<Vec<Seen>> {
-        crashes::instances(&mut self.conn, consumer).await
+        crashes::instances(self.outside().await?, consumer).await
     }
     async fn remove_instance(&mut self, consumer: ConsumerNumber, instance: &str) -> Answer<()> {
-        crashes::remove_instance(&mut self.conn, consumer, instance).await
+        crashes::remove_instance(self.outside().await?, consumer, instance).await
     }
     async fn attempt(&mut self, consumer: ConsumerNumber, id: &str) -> Answer<Option<Attempt>> {
-        crashes::attempt(&mut self.conn, consumer, id).await
+        crashes::attempt(self.outside().await?, consumer, id).await
     }
     async fn open_attempt(&mut self, consumer: ConsumerNumber, id: &str, attempt: &Attempt) -> Answer<()> {
-        crashes::open_attempt(&mut self.conn, consumer, id, attempt).await
+        crashes::open_attempt(self.outside().await?, consumer, id, attempt).await
     }
 
     async fn due(&mut self, consumer: ConsumerNumber, max: usize) -> Answer<Vec<Waiting>> {
-        inbox::due(&mut self.conn, consumer, max).await
+        inbox::due(self.outside().await?, consumer, max).await
     }
     async fn next_due(&mut self, consumer: ConsumerNumber) -> Answer<Option<Duration>> {
-        inbox::next_due(&mut self.conn, consumer).await
+        inbox::next_due(self.outside().await?, consumer).await
     }
 
     async fn sweep(&mut self, consumer: ConsumerNumber, window: Duration, rows: u32) -> Answer<SweptStep> {
-        sweep::step(&mut self.conn, consumer, window, rows).await
+        sweep::step(self.outside().await?, consumer, window, rows).await
     }
 
     async fn status(&mut self) -> Answer<Vec<ConsumerStatus>> {
-        status::read(&mut self.conn).await
+        status::read(self.outside().await?).await
     }
     async fn explain(&mut self, consumer: Option<&str>, id: &str) -> Answer<Vec<Explained>> {
-        explain::read(&mut self.conn, consumer, id).await
+        explain::read(self.outside().await?, consumer, id).await
     }
     async fn forget(&mut self, consumer: &str, id: &str) -> Answer<Forgotten> {
+        self.outside().await?;
         forget::forget(self, consumer, id).await
     }
     async fn dead_letters(&mut self, filter: &DeadFilter, after: i64, max: usize) -> Answer<Vec<StoredDeadLetter>> {
-        dead::read(&mut self.conn, filter, after, max).await
+        dead::read(self.outside().await?, filter, after, max).await
     }
     async fn discard(&mut self, number: i64) -> Answer<Discarded> {
-        dead::discard(&mut self.conn, number).await
+        dead::discard(self.outside().await?, number).await
     }
     async fn replay(&mut self, number: i64, waiting: &Waiting, replaces: Option<i64>) -> Answer<Replayed> {
+        self.outside().await?;
         replay::replay(self, number, waiting, replaces).await
     }
 }

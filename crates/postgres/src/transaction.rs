@@ -12,6 +12,20 @@ pub(crate) async fn begin(conn: &mut PgConnection, text: String) -> sqlx::Result
     Manager::begin(conn, Some(AssertSqlSafe(text).into_sql_str())).await
 }
 
+/// Ends the open transaction without a trace and opens another with a text of ours, in one round trip. The depth stays 1.
+pub(crate) async fn begin_anew(conn: &mut PgConnection, text: &str) -> sqlx::Result<()> {
+    debug_assert_eq!(depth(conn), 1);
+    sqlx::raw_sql(AssertSqlSafe(format!("ROLLBACK; {text}"))).execute(conn).await.map(drop)
+}
+
+/// Proves that the open transaction is number `number` and not aborted, commits it, and opens another one, in one round trip. The depth stays 1.
+/// Where the proof fails, it fails with a division by zero (22012), or with 25P02 in an aborted transaction.
+pub(crate) async fn end(conn: &mut PgConnection, number: u64) -> sqlx::Result<()> {
+    debug_assert_eq!(depth(conn), 1);
+    let text = include_str!("../sql/end.sql").replace(":number", &number.to_string());
+    sqlx::raw_sql(AssertSqlSafe(text)).execute(conn).await.map(drop)
+}
+
 /// 1: the outer transaction alone.
 pub(crate) fn depth(conn: &PgConnection) -> usize {
     Manager::get_transaction_depth(conn)

@@ -4,16 +4,38 @@ use semel_contracts::store::{Differences, Fixture};
 use semel_postgres::Postgres;
 use semel_tests::postgres::{TempDatabase, database};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::Mutex;
 
-struct OnPostgres;
+/// To make a database and to drop it takes longer than most checks: so they are emptied and used again.
+struct OnPostgres {
+    free: Arc<Mutex<Vec<TempDatabase>>>,
+}
 
 /// A database, and a connection to it that the store knows nothing of.
 struct Database {
-    conn: Mutex<PgConnection>,
-    temporary: TempDatabase,
+    conn: tokio::sync::Mutex<PgConnection>,
+    url: String,
+    temporary: Option<TempDatabase>,
+    free: Arc<Mutex<Vec<TempDatabase>>>,
 }
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.free.lock().expect("no panic").extend(self.temporary.take());
+    }
+}
+
+/// Ends whoever is left from the last check. Deadlocks are found after 1 s, where another time is not allowed.
+const EMPTY: &str = "
+    select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid();
+    drop schema if exists semel cascade;
+    drop schema public cascade;
+    create schema public;
+    do $$ begin
+        execute format('alter database %I set deadlock_timeout = 50', current_database());
+    exception when insufficient_privilege then null; end $$;
+";
 
 impl Fixture for OnPostgres {
     type Store = Postgres;
@@ -29,17 +51,19 @@ impl Fixture for OnPostgres {
     };
 
     async fn database(&self) -> Database {
-        let temporary = database().await.expect("the server was there when the test began");
-        let mut conn = PgConnection::connect(&temporary.url()).await.expect("connect");
-        // Deadlocks are found after 1 s, where this is not allowed.
-        let soon = "do $$ begin execute format('alter database %I set deadlock_timeout = 50', current_database());
-            exception when insufficient_privilege then null; end $$";
-        sqlx::raw_sql(soon).execute(&mut conn).await.expect("set up a database");
-        Database { conn: Mutex::new(conn), temporary }
+        let used = self.free.lock().expect("no panic").pop();
+        let temporary = match used {
+            Some(used) => used,
+            None => database().await.expect("the server was there when the test began"),
+        };
+        let url = temporary.url();
+        let mut conn = PgConnection::connect(&url).await.expect("connect");
+        sqlx::raw_sql(EMPTY).execute(&mut conn).await.expect("empty the database");
+        Database { conn: conn.into(), url, temporary: Some(temporary), free: self.free.clone() }
     }
 
     fn store(&self, database: &Database, lanes: usize) -> Postgres {
-        Postgres::new(&database.temporary.url()).expect("a URL").lanes_max(lanes)
+        Postgres::new(&database.url).expect("a URL").lanes_max(lanes)
     }
 
     async fn execute(conn: &mut PgConnection, sql: &str) -> sqlx::Result<()> {
@@ -86,5 +110,5 @@ async fn postgres_passes_the_contract_of_stores() {
     if database().await.is_none() {
         return;
     }
-    semel_contracts::store::run(&OnPostgres).await;
+    semel_contracts::store::run(&OnPostgres { free: Arc::default() }).await;
 }

@@ -1,5 +1,5 @@
--- The same letter again raises `seen`. Beyond ?17 different contents of one message the newest one is raised instead (law 30); letters
--- without any reference are no variants of one message.
+-- The same letter again raises `seen`, and the answer says so. Beyond ?17 different contents of one message the newest one is raised
+-- instead (law 30); letters without any reference are no variants of one message.
 with letter (fingerprint) as (
     select case
         when ?2 = ''
@@ -17,4 +17,4 @@ select ?1, ?2, ?3, fingerprint, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15
 from letter, (select cast(round(unixepoch('now', 'subsec') * 1000) as integer) as now)
 where true
 on conflict (consumer, reference, reason, fingerprint) do update set seen = seen + 1, last_at = excluded.last_at
-returning seen > 1;
+returning seen > 1 and fingerprint = ?4;

@@ -25,13 +25,16 @@ pub(crate) fn path(path: &Path) -> Result<PathBuf, String> {
     if text.is_empty() {
         return Err("the store has no path: name a file, e.g. sqlite:tea-shop.db".to_owned());
     }
+    // An address may hold a key: it is not repeated.
     if text == ":memory:" || text.starts_with("file:") {
-        return Err(format!(
-            "`{text}` is no place for claims, which must outlive this process: name a file by its path"
-        ));
+        return Err(
+            "a database in memory or behind a `file:` address is no place for claims, which must outlive this \
+                    process: name a file by its path"
+                .to_owned(),
+        );
     }
-    if let Some(rest) = text.strip_prefix("sqlite:") {
-        return Err(format!("`{text}` is an address: here the path alone is wanted, `{rest}`"));
+    if text.starts_with("sqlite:") {
+        return Err("here the path alone is wanted, without `sqlite:`".to_owned());
     }
     if text.contains('\0') {
         return Err("a path cannot hold U+0000".to_owned());

@@ -26,7 +26,7 @@ fn what_is_no_path_is_refused_at_once() {
         ("", "name a file"),
         (":memory:", "no place for claims"),
         ("file:shop.db?mode=memory", "no place for claims"),
-        ("sqlite:shop.db", "`shop.db`"),
+        ("sqlite:shop.db", "without `sqlite:`"),
         ("a\0b", "U+0000"),
     ] {
         says(&Sqlite::open(path).unwrap_err(), Trouble::Other, part);

@@ -119,7 +119,8 @@ impl World {
             return Some(self.semel(words));
         }
         let become_nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
-        let can = std::process::Command::new("setpriv").args(become_nobody).arg(&self.program).arg("--version").output();
+        let can =
+            std::process::Command::new("setpriv").args(become_nobody).arg(&self.program).arg("--version").output();
         if !can.is_ok_and(|output| output.status.success()) {
             let _ = writeln!(std::io::stderr(), "skipped: the program cannot be run as another user than root here");
             return None;
@@ -232,13 +233,13 @@ fn directory() -> TempDir {
 /// One body, a test on each store: `name::on_sqlite` and `name::on_postgresql`.
 #[macro_export]
 macro_rules! on_both_stores {
-    ($($(#[$attribute:meta])* async fn $name:ident($world:ident: World) $body:block)+) => {$(
+    ($($(#[$attribute:meta])* async fn $name:ident($world:ident: $world_type:ident) $body:block)+) => {$(
         $(#[$attribute])*
         mod $name {
             #[allow(unused_imports)]
             use super::*;
 
-            async fn test($world: $crate::cli_world::World) $body
+            async fn test($world: $world_type) $body
 
             #[tokio::test]
             async fn on_sqlite() {

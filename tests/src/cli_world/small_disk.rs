@@ -27,7 +27,10 @@ impl SmallDisk {
 
     /// Let it take writes, or not.
     pub fn writable(&self, writable: bool) {
-        assert!(mount(&["-o", if writable { "remount,rw" } else { "remount,ro" }], &self.0), "a tmpfs can be remounted");
+        assert!(
+            mount(&["-o", if writable { "remount,rw" } else { "remount,ro" }], &self.0),
+            "a tmpfs can be remounted"
+        );
     }
 
     /// Where it is.

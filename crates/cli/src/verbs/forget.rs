@@ -9,7 +9,8 @@ use semel::{Forgotten, Records, Semel};
 
 pub(crate) async fn forget(consumer: &str, id: &str, file: &FileOnly) -> Result<(), CliError> {
     let config = load_of(file)?;
-    on_store(&config.store, ONE_LANE, Access::Existing, Forget { consumer: consumer.to_owned(), id: id.to_owned() }).await
+    on_store(&config.store, ONE_LANE, Access::Existing, Forget { consumer: consumer.to_owned(), id: id.to_owned() })
+        .await
 }
 
 struct Forget {

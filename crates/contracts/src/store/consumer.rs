@@ -6,7 +6,8 @@ use super::fixture::Fixture;
 use super::source::{Billed, Book, Memory, Paid, Placed, Shipped, of_kind, placed};
 use super::stage::{Stage, joined};
 use semel_core::{
-    Attempt, Consumer, Envelope, Handler, HandlerError, HandlerResult, Message, Outcome, Reason, Records, RetryPlan, Semel, Summary, Tx,
+    Attempt, Consumer, Envelope, Handler, HandlerError, HandlerResult, Message, Outcome, Reason, Records, RetryPlan,
+    Semel, Summary, Tx,
 };
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -91,7 +92,9 @@ async fn twelve_hundred_and_three<F: Fixture>(fixture: &F) {
 async fn one_poison_message<F: Fixture>(fixture: &F) {
     let stage = Stage::with_lanes(fixture, 4).await;
     // Fifteen before, so that the batch has grown when the poison comes.
-    let ids = (0..15).map(|n| format!("early {n}")).chain((0..16).map(|n| if n == 7 { "poison".to_owned() } else { format!("late {n}") }));
+    let ids = (0..15)
+        .map(|n| format!("early {n}"))
+        .chain((0..16).map(|n| if n == 7 { "poison".to_owned() } else { format!("late {n}") }));
     let deliveries: Vec<Envelope> = ids.map(|id| placed(&id)).collect();
     let (source, book) = Memory::new(deliveries);
     let alone = Arc::new(Mutex::new(Vec::new()));
@@ -118,7 +121,8 @@ async fn one_poison_message<F: Fixture>(fixture: &F) {
     let effects = stage.effects().await;
     assert!(effects.len() == 30 && !effects.contains(&"poison".to_owned()), "{effects:?}");
     let letters = stage.dead_letters().await;
-    let found: Vec<_> = letters.iter().map(|found| (found.letter.reason, found.letter.id.as_deref(), found.letter.attempts)).collect();
+    let found: Vec<_> =
+        letters.iter().map(|found| (found.letter.reason, found.letter.id.as_deref(), found.letter.attempts)).collect();
     assert_eq!(found, [(Reason::Failed, Some("poison"), 4)]);
     assert!(letters[0].letter.error.contains("poison"));
     assert_eq!(book.acked().len(), 31);
@@ -142,7 +146,8 @@ async fn a_panic_and_an_overrun<F: Fixture>(fixture: &F) {
     let summary = consumer.run(source).await.expect("run");
     assert_eq!(counts(&summary), [5, 3, 0, 0, 2, 0, 0]);
     assert_eq!((stage.effects().await, book.acked().len()), (["1", "2", "3"].map(str::to_owned).to_vec(), 5));
-    let mut letters: Vec<_> = stage.dead_letters().await.into_iter().map(|found| (found.letter.id, found.letter.error)).collect();
+    let mut letters: Vec<_> =
+        stage.dead_letters().await.into_iter().map(|found| (found.letter.id, found.letter.error)).collect();
     letters.sort();
     assert!(letters[0].0.as_deref() == Some("overrun") && letters[0].1.contains("2s"), "{letters:?}");
     assert!(letters[1].0.as_deref() == Some("panic") && letters[1].1.contains("on purpose"), "{letters:?}");
@@ -216,7 +221,8 @@ async fn careful_attempts<F: Fixture>(fixture: &F) {
     let summary = placing::<F>(&stage.semel).run(source.redelivered()).await.expect("run");
     assert_eq!((counts(&summary), book.acked().len()), ([5, 3, 0, 0, 2, 0, 0], 5));
     assert_eq!(stage.effects().await, ["1", "2", "suspect"]);
-    let crashed: Vec<_> = stage.dead_letters().await.into_iter().filter(|found| found.letter.reason == Reason::Crashed).collect();
+    let crashed: Vec<_> =
+        stage.dead_letters().await.into_iter().filter(|found| found.letter.reason == Reason::Crashed).collect();
     assert_eq!((crashed.len(), crashed[0].letter.id.as_deref()), (1, Some("killer")));
     for id in ["1", "killer", "suspect", "2", "reject"] {
         assert_eq!(lane.attempt(number, id).await.expect("attempt"), None, "{id}: its attempt is over");
@@ -238,7 +244,11 @@ async fn the_next_run_takes_up<F: Fixture>(fixture: &F) {
         (consumer.run(source).await.expect("run"), book)
     };
     let (first, book) = run(&["now", "later"], true).await;
-    assert_eq!((counts(&first), book.acked().len()), ([2, 1, 0, 0, 0, 1, 0], 2), "what is not due does not keep a run alive");
+    assert_eq!(
+        (counts(&first), book.acked().len()),
+        ([2, 1, 0, 0, 0, 1, 0], 2),
+        "what is not due does not keep a run alive"
+    );
     assert_eq!(stage.effects().await, ["now"]);
     let second = super::stage::eventually("it is due", async || {
         let (summary, _) = run(&["later"], false).await;

@@ -2,6 +2,7 @@
 
 use super::check::checks;
 use super::fixture::Fixture;
+use super::keys::keyed;
 use super::stage::{HOUR, SOON, Stage, begin, eventually, ids, joined, key, print, waiting, waiting_key};
 use semel_core::{Claim, ClaimKey, Envelope, Lane, Outcome, Records, Retried, Timestamp, Waiting, Writes};
 use std::sync::Arc;
@@ -13,29 +14,22 @@ checks! {
     "what is due comes in the order in which it was put there, and no more than asked for" => due_in_order,
     "what is not due yet does not come, and next_due says when it will" => not_before_it_is_due,
     "every field of what waits is read back as it was" => waiting_is_read_back,
-    "on_defer = hold: what stands behind an earlier message of its key is not due until that one is gone" => a_key_is_held,
-    "on_defer = pass: what does not hold its key holds nobody" => a_key_is_passed,
-    "whether keys are held is told with each claim, and which of them when asked" => held_keys_are_told,
     "a try of a waiting message is fenced by its number of tries" => tries_are_fenced,
     "of eight workers that take up one waiting message one works it" => workers_race,
+    "law 28: a copy that comes while the waiting message is worked is a duplicate at once" => a_copy_while_it_is_worked,
     "law 25: a finished message leaves the inbox and its claim is stamped anew" => finishing_stamps_anew,
     "each consumer has its own inbox" => each_consumer_has_its_own,
 }
 
-fn retried(id: &str, attempts: u32, delay: Duration) -> Writes {
+pub(super) fn retried(id: &str, attempts: u32, delay: Duration) -> Writes {
     Writes {
         retried: vec![Retried { id: id.to_owned(), attempts, delay, error: format!("try {attempts}") }],
         ..Writes::default()
     }
 }
 
-fn finished(id: &str) -> Writes {
+pub(super) fn finished(id: &str) -> Writes {
     Writes { finished: vec![id.to_owned()], ..Writes::default() }
-}
-
-/// A message with a key that holds it, or not.
-fn keyed(id: &str, key: &str, holds: bool, delay: Duration) -> Waiting {
-    Waiting { key: Some(key.to_owned()), holds, delay, ..waiting(id) }
 }
 
 async fn deferral_is_a_claim<F: Fixture>(fixture: &F) {
@@ -130,66 +124,6 @@ async fn waiting_is_read_back<F: Fixture>(fixture: &F) {
     }
 }
 
-async fn a_key_is_held<F: Fixture>(fixture: &F) {
-    let stage = Stage::new(fixture).await;
-    let number = stage.number("c").await;
-    let now = Duration::ZERO;
-    let all = [
-        keyed("1", "k", true, HOUR),
-        keyed("2", "k", true, now),
-        keyed("3", "other", true, now),
-        keyed("4", "k", false, now),
-        waiting("5"),
-        keyed("6", "K", true, now),
-        keyed("7", "k ", true, now),
-    ];
-    stage.defer(number, &all).await;
-    assert_eq!(ids(&stage.due(number).await), ["3", "5", "6", "7"], "2 and 4 stand behind 1");
-    let mut lane = stage.lane().await;
-    begin::<F>(&mut lane, number, &[waiting_key("1", 0)]).await;
-    lane.commit(&retried("1", 1, now)).await.expect("commit");
-    assert_eq!(ids(&stage.due(number).await), ["1", "3", "5", "6", "7"], "1 keeps its place");
-    begin::<F>(&mut lane, number, &[waiting_key("1", 1)]).await;
-    lane.commit(&finished("1")).await.expect("commit");
-    assert_eq!(ids(&stage.due(number).await), ["2", "3", "5", "6", "7"], "4 stands behind 2");
-    begin::<F>(&mut lane, number, &[waiting_key("2", 0)]).await;
-    lane.commit(&finished("2")).await.expect("commit");
-    assert_eq!(ids(&stage.due(number).await), ["3", "4", "5", "6", "7"]);
-}
-
-async fn a_key_is_passed<F: Fixture>(fixture: &F) {
-    let stage = Stage::new(fixture).await;
-    let number = stage.number("c").await;
-    let all =
-        [keyed("1", "k", false, HOUR), keyed("2", "k", false, Duration::ZERO), keyed("3", "k", true, Duration::ZERO)];
-    stage.defer(number, &all).await;
-    assert_eq!(ids(&stage.due(number).await), ["2", "3"]);
-}
-
-async fn held_keys_are_told<F: Fixture>(fixture: &F) {
-    let stage = Stage::new(fixture).await;
-    let (number, other) = (stage.number("c").await, stage.number("d").await);
-    let mut lane = stage.lane().await;
-    let mut told = async |id: &str, asked: &[&str]| {
-        let claimed = begin::<F>(&mut lane, number, &[key(id)]).await;
-        let mut held = lane.held_keys(number, asked).await.expect("held_keys");
-        held.sort();
-        held.dedup();
-        lane.rollback().await.expect("rollback");
-        (claimed.keys_held, held)
-    };
-    let nobody = Vec::<String>::new();
-    let asked = ["k", "K", "k ", "l", "passed", "é", "e\u{301}"];
-    assert_eq!(told("a", &asked).await, (false, nobody.clone()), "nothing waits");
-    stage.defer(other, &[keyed("0", "k", true, HOUR)]).await;
-    stage.defer(number, &[waiting("1"), keyed("2", "passed", false, HOUR)]).await;
-    assert_eq!(told("a", &asked).await, (false, nobody.clone()), "no key, a passed key, another consumer's key");
-    stage.defer(number, &[keyed("3", "k", true, HOUR), keyed("4", "k", true, HOUR), keyed("5", "é", true, HOUR)]).await;
-    assert_eq!(told("a", &asked).await, (true, vec!["k".to_owned(), "é".to_owned()]));
-    assert_eq!(told("1", &["l"]).await, (true, nobody.clone()), "told with a duplicate too");
-    assert_eq!(told("a", &[]).await, (true, nobody));
-}
-
 async fn tries_are_fenced<F: Fixture>(fixture: &F) {
     let stage = Stage::new(fixture).await;
     let number = stage.number("c").await;
@@ -252,6 +186,28 @@ async fn workers_race<F: Fixture>(fixture: &F) {
         }
         assert_eq!(stage.count(&id).await, 1, "round {round}");
     }
+    assert!(stage.due(number).await.is_empty());
+}
+
+async fn a_copy_while_it_is_worked<F: Fixture>(fixture: &F) {
+    if !F::DIFFERENCES.writes_in_parallel {
+        return;
+    }
+    let stage = Stage::new(fixture).await;
+    let number = stage.number("c").await;
+    stage.defer(number, &[waiting("a")]).await;
+    let mut worker = stage.lane().await;
+    assert_eq!(begin::<F>(&mut worker, number, &[waiting_key("a", 0)]).await.claims, [Claim::Fresh]);
+    let mut other = stage.lane().await;
+    for (asked, expected) in
+        [(key("a"), Claim::Duplicate), (waiting_key("a", 0), Claim::Duplicate), (key("b"), Claim::Fresh)]
+    {
+        let keys = [asked];
+        let claimed = tokio::time::timeout(Duration::from_secs(3), begin::<F>(&mut other, number, &keys)).await;
+        assert_eq!(claimed.expect("it waits for the worker").claims, [expected], "{asked:?}");
+        other.rollback().await.expect("rollback");
+    }
+    worker.commit(&finished("a")).await.expect("commit");
     assert!(stage.due(number).await.is_empty());
 }
 

@@ -10,8 +10,10 @@ mod dead_letters;
 mod dice;
 mod envelopes;
 mod fixture;
+mod floor;
 mod identity;
 mod inbox;
+mod keys;
 mod operate;
 mod policies;
 mod proof;
@@ -38,11 +40,13 @@ pub fn checks<F: Fixture>() -> Vec<Check<F>> {
         proof::checks(),
         reruns::checks(),
         inbox::checks(),
+        keys::checks(),
         envelopes::checks(),
         dead_letters::checks(),
         replay::checks(),
         operate::checks(),
         retention::checks(),
+        floor::checks(),
         records::checks(),
         schema::checks(),
         consumer::checks(),

@@ -5,7 +5,8 @@ use super::dead_letters::letter;
 use super::fixture::Fixture;
 use super::stage::{HOUR, SOON, Stage, begin, claims, key, print, waiting, waiting_key};
 use semel_core::{
-    Attempt, DeadLetter, Discarded, Envelope, Forgotten, Instance, Lane, Outcome, Positions, Reason, Records, Timestamp, Waiting, Writes,
+    Attempt, DeadLetter, Discarded, Envelope, Forgotten, Instance, Lane, Outcome, Positions, Reason, Records,
+    Timestamp, Waiting, Writes,
 };
 use std::time::Duration;
 
@@ -54,7 +55,11 @@ async fn what_is_not_done_is_not_forgotten<F: Fixture>(fixture: &F) {
         assert!(stage.is_claimed("c", id).await, "{id}: its claim stands");
     }
     assert_eq!(stage.due(number).await.len(), 0);
-    assert_eq!(forget(&stage, "c", "conflict").await, Forgotten::Done, "it is done; the dead letter is of another message under its id");
+    assert_eq!(
+        forget(&stage, "c", "conflict").await,
+        Forgotten::Done,
+        "it is done; the dead letter is of another message under its id"
+    );
     assert_eq!(stage.dead_letters().await.len(), 2, "which is kept");
     let mut lane = stage.lane().await;
     for found in stage.dead_letters().await {
@@ -112,10 +117,14 @@ async fn explaining<F: Fixture>(fixture: &F) {
     assert!(now.since(claim.claimed_at) < SOON && claim.claimed_at.since(now) < SOON, "{claim:?} at {now}");
     let waits = found.waiting.expect("it waits");
     assert_eq!((&*waits.kind, waits.key.as_deref(), waits.attempts, &*waits.error), ("note", Some("k"), 3, "why"));
-    assert!(waits.due_at.since(waits.since) >= HOUR - SOON && waits.due_at.since(waits.since) <= HOUR + SOON, "{waits:?}");
+    assert!(
+        waits.due_at.since(waits.since) >= HOUR - SOON && waits.due_at.since(waits.since) <= HOUR + SOON,
+        "{waits:?}"
+    );
     assert_eq!(found.dead.iter().map(|dead| dead.letter.reason).collect::<Vec<_>>(), [Reason::Conflict]);
 
-    let mut all: Vec<String> = lane.explain(None, "a").await.expect("explain").into_iter().map(|found| found.consumer).collect();
+    let mut all: Vec<String> =
+        lane.explain(None, "a").await.expect("explain").into_iter().map(|found| found.consumer).collect();
     all.sort();
     assert_eq!(all, ["c", "d"]);
     let by_place = lane.explain(None, "f:1").await.expect("explain");

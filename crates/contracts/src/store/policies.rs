@@ -6,12 +6,14 @@ use super::fixture::Fixture;
 use super::source::{Memory, Placed, of_kind, placed};
 use super::stage::{HOUR, Stage};
 use semel_core::{
-    Consumer, Envelope, HandlerError, OnConflict, OnUnknownKind, Outcome, Reason, RetryPlan, RunError, Semel, Settings, Stop,
+    Consumer, Envelope, HandlerError, OnConflict, OnUnknownKind, Outcome, Reason, RetryPlan, RunError, Semel, Settings,
+    Stop, Tx,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 checks! {
     "§4: an unknown kind is a dead letter, or ignored without a claim, as the policy says" => unknown_kinds,
@@ -22,6 +24,7 @@ checks! {
     "on_defer = pass: later messages of the key overtake" => pass_overtakes,
     "law 31: the brake stops a run in which most messages are refused for one reason" => the_brake,
     "law 11: a stop in the middle acknowledges what was committed, and returns the rest" => a_stop_in_the_middle,
+    "law 16: a run that is dropped in the middle leaves nothing half done, and the next run does the rest" => a_dropped_run,
 }
 
 async fn unknown_kinds<F: Fixture>(fixture: &F) {
@@ -54,7 +57,10 @@ async fn conflicts<F: Fixture>(fixture: &F) {
         let summary = placing::<F>(&stage.semel).run(source).await.expect("run");
         assert_eq!((counts(&summary), book.acked().len()), (expected, 3), "the second copy is kept already");
     }
-    assert_eq!(stage.dead_letters().await.iter().map(|found| (found.letter.reason, found.seen)).collect::<Vec<_>>(), [(Reason::Conflict, 2)]);
+    assert_eq!(
+        stage.dead_letters().await.iter().map(|found| (found.letter.reason, found.seen)).collect::<Vec<_>>(),
+        [(Reason::Conflict, 2)]
+    );
     assert_eq!(stage.effects().await, ["1"]);
 }
 
@@ -86,12 +92,18 @@ async fn unreadable<F: Fixture>(fixture: &F) {
 }
 
 /// Runs keyed messages of which `a1` fails the first time; the order in which they were worked.
-async fn keyed_run<F: Fixture>(semel: &Semel<F::Store>, ids: &[&str], delay: Duration, hold: bool) -> (Vec<String>, [u64; 7]) {
+async fn keyed_run<F: Fixture>(
+    semel: &Semel<F::Store>,
+    ids: &[&str],
+    delay: Duration,
+    hold: bool,
+) -> (Vec<String>, [u64; 7]) {
     let keyed = |id: &&str| Envelope { key: Some(id[..1].to_owned()), ..placed(id) };
     let (source, book) = Memory::new(ids.iter().map(keyed));
     let order = Arc::new(Mutex::new(Vec::new()));
     let noted = order.clone();
-    let settings = Settings { hold, retry: RetryPlan { immediate: 0, deferred: vec![delay; 3] }, ..Settings::default() };
+    let settings =
+        Settings { hold, retry: RetryPlan { immediate: 0, deferred: vec![delay; 3] }, ..Settings::default() };
     let consumer = Consumer::named("c", semel.clone()).settings(settings).on(async move |tx, placed: Placed| {
         let attempt = tx.message().map(|message| message.attempt());
         if placed.v == "a1" && attempt == Some(1) {
@@ -110,7 +122,8 @@ async fn keyed_run<F: Fixture>(semel: &Semel<F::Store>, ids: &[&str], delay: Dur
 /// Only what is written counts: a batch that failed may have been noted.
 fn of_key(worked: &[String], key: char) -> Vec<&str> {
     let mut seen = HashSet::new();
-    let mut last: Vec<&str> = worked.iter().rev().map(|id| &**id).filter(|id| id.starts_with(key) && seen.insert(*id)).collect();
+    let mut last: Vec<&str> =
+        worked.iter().rev().map(|id| &**id).filter(|id| id.starts_with(key) && seen.insert(*id)).collect();
     last.reverse();
     last
 }
@@ -159,13 +172,14 @@ async fn a_stop_in_the_middle<F: Fixture>(fixture: &F) {
     let (source, book) = Memory::new(all.iter().map(|id| placed(id)));
     let (stop, worked) = (Stop::new(), Arc::new(AtomicUsize::new(0)));
     let stopping = stop.clone();
-    let consumer = Consumer::named("c", stage.semel.clone()).stop_on(stop).max_batch(10).on(async move |tx, placed: Placed| {
-        F::write(tx.conn(), &placed.v).await?;
-        if worked.fetch_add(1, Ordering::SeqCst) == 50 {
-            stopping.stop();
-        }
-        Ok(())
-    });
+    let consumer =
+        Consumer::named("c", stage.semel.clone()).stop_on(stop).max_batch(10).on(async move |tx, placed: Placed| {
+            F::write(tx.conn(), &placed.v).await?;
+            if worked.fetch_add(1, Ordering::SeqCst) == 50 {
+                stopping.stop();
+            }
+            Ok(())
+        });
     let summary = consumer.run(source).await.expect("a stop is no error");
     let (mut acked, returned) = (book.acked(), book.returned());
     acked.sort();
@@ -179,4 +193,35 @@ async fn a_stop_in_the_middle<F: Fixture>(fixture: &F) {
     let before = acked.len() as u64;
     assert_eq!(counts(&summary), [500, 500 - before, before, 0, 0, 0, 0]);
     assert_eq!((stage.effects().await, book.acked().len()), (all, 500));
+}
+
+async fn a_dropped_run<F: Fixture>(fixture: &F) {
+    let stage = Stage::with_lanes(fixture, 4).await;
+    let all: Vec<String> = (0..200).map(|n| format!("{n:03}")).collect();
+    for round in 1..=5 {
+        let (source, book) = Memory::new(all.iter().map(|id| placed(id)));
+        let (enough, worked) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let noted = enough.clone();
+        let consumer = Consumer::named("c", stage.semel.clone()).max_batch(7).on(
+            async move |tx: &mut Tx<'_, F::Store>, placed: Placed| {
+                F::write(tx.conn(), &placed.v).await?;
+                if worked.fetch_add(1, Ordering::SeqCst) == 20 {
+                    noted.notify_one();
+                }
+                Ok(())
+            },
+        );
+        tokio::select! {
+            biased;
+            () = enough.notified() => {}
+            ended = consumer.run(source) => drop(ended.expect("run")),
+        }
+        let (effects, acked) = (stage.effects().await, book.acked());
+        assert!(acked.iter().all(|id| effects.contains(id)), "round {round}: acknowledged, but not committed");
+    }
+    let (source, book) = Memory::new(all.iter().map(|id| placed(id)));
+    let summary = placing::<F>(&stage.semel).run(source).await.expect("run");
+    assert_eq!((summary.processed + summary.duplicates, book.acked().len()), (200, 200));
+    assert_eq!(stage.effects().await, all);
+    stage.nobody_is_left_in_a_transaction().await;
 }

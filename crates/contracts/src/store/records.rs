@@ -63,7 +63,9 @@ async fn registering_races<F: Fixture>(fixture: &F) {
 async fn windows_are_stored<F: Fixture>(fixture: &F) {
     let stage = Stage::new(fixture).await;
     let mut lane = stage.lane().await;
-    for (given, expected) in [(None, None), (Some(HOUR), Some(HOUR)), (None, Some(HOUR)), (Some(HOUR * 2), Some(HOUR * 2))] {
+    for (given, expected) in
+        [(None, None), (Some(HOUR), Some(HOUR)), (None, Some(HOUR)), (Some(HOUR * 2), Some(HOUR * 2))]
+    {
         lane.register("c", given).await.expect("register");
         let all = lane.status().await.expect("status");
         assert_eq!(all[0].window, expected, "after {given:?}");
@@ -102,7 +104,11 @@ async fn attempts<F: Fixture>(fixture: &F) {
     let attempt = |instance: &str, crashes| Attempt { instance: instance.to_owned(), crashes };
     for expected in [attempt("one", 0), attempt("two", 1), attempt("two", 2)] {
         lane.open_attempt(c, "a", &expected).await.expect("open_attempt");
-        assert_eq!(stage.lane().await.attempt(c, "a").await.expect("attempt"), Some(expected), "committed, for others to see");
+        assert_eq!(
+            stage.lane().await.attempt(c, "a").await.expect("attempt"),
+            Some(expected),
+            "committed, for others to see"
+        );
     }
     assert_eq!(lane.attempt(c, "A").await.expect("attempt"), None);
     assert_eq!(lane.attempt(d, "a").await.expect("attempt"), None);
@@ -114,7 +120,10 @@ async fn attempts<F: Fixture>(fixture: &F) {
     lane.rollback().await.expect("rollback");
     stage.write(c, &closed()).await;
     assert_eq!(lane.attempt(c, "a").await.expect("attempt"), None);
-    assert!(lane.attempt(c, "b").await.expect("attempt").is_some() && lane.attempt(d, "a").await.expect("attempt").is_some());
+    assert!(
+        lane.attempt(c, "b").await.expect("attempt").is_some()
+            && lane.attempt(d, "a").await.expect("attempt").is_some()
+    );
     // An open attempt is no claim.
     assert_eq!(stage.process("c", &semel_core::Envelope::new("b", "body")).await, semel_core::Outcome::Processed);
 }
@@ -123,7 +132,8 @@ async fn instances<F: Fixture>(fixture: &F) {
     let stage = Stage::new(fixture).await;
     let (c, d) = (stage.number("c").await, stage.number("d").await);
     let mut lane = stage.lane().await;
-    let one = Instance { id: "one".to_owned(), place: "boot 'x' pid:[4]".to_owned(), process: u32::MAX, started: 1 << 60 };
+    let one =
+        Instance { id: "one".to_owned(), place: "boot 'x' pid:[4]".to_owned(), process: u32::MAX, started: 1 << 60 };
     let two = Instance { id: "two".to_owned(), place: String::new(), process: 0, started: 0 };
     for instance in [&one, &two, &one] {
         lane.beat(c, instance).await.expect("beat");

@@ -3,7 +3,7 @@
 use super::check::checks;
 use super::dead_letters::letter;
 use super::fixture::Fixture;
-use super::stage::{Stage, begin, ids, joined, key, print, waiting, waiting_key};
+use super::stage::{Stage, begin, ids, joined, key, print, process, waiting, waiting_key};
 use semel_core::{
     Claim, ClaimKey, Cut, DeadLetter, Envelope, Identity, Lane, Outcome, Reason, Records, Replay, ReplayError,
     Replayed, Waiting, Writes,
@@ -17,6 +17,7 @@ checks! {
     "law 28: a conflict takes the place of a first version that is a dead letter itself" => a_conflict_replaces_a_dead_first_version,
     "law 28: a conflict with a message that is done needs an id of its own" => a_conflict_with_a_message_that_is_done,
     "law 28: of eight replays of one dead letter one puts it back" => replays_race,
+    "law 28: a replay and a delivery of the same id do not pass through each other" => a_replay_races_a_delivery,
     "law 28: replay identifies anew, and refuses what cannot be worked: stale, cut, still without an id" => refusals,
 }
 
@@ -169,6 +170,49 @@ async fn replays_race<F: Fixture>(fixture: &F) {
         }
         assert_eq!((waits, ids(&stage.due(number).await)), (1, vec![&*id]), "{reason}");
         finish(&stage, number, &id).await;
+    }
+}
+
+/// A message without a claim is replayed under an id, while a message of that id comes: one of the two has it.
+async fn a_replay_races_a_delivery<F: Fixture>(fixture: &F) {
+    let stage = Stage::with_lanes(fixture, 4).await;
+    let number = stage.number("c").await;
+    for round in 0..10 {
+        let id = round.to_string();
+        let nameless = DeadLetter { id: None, fingerprint: print(round), ..letter(Reason::MissingId, "") };
+        stage.write(number, &Writes { dead: vec![nameless], ..Writes::default() }).await;
+        let at = stored(&stage, Reason::MissingId).await;
+        let start = Arc::new(Barrier::new(2));
+        let replaying = {
+            let (semel, start, id) = (stage.semel.clone(), start.clone(), id.clone());
+            tokio::spawn(async move {
+                start.wait().await;
+                let mut lane = semel.lane().await.expect("a lane");
+                let replayed = lane.replay(at, &waiting(&id), None).await.expect("replay");
+                lane.done();
+                replayed
+            })
+        };
+        let delivering = {
+            let (semel, id) = (stage.semel.clone(), id.clone());
+            tokio::spawn(async move {
+                start.wait().await;
+                process::<F>(&semel, "c", &Envelope::new(id, "body")).await.expect("process").outcome()
+            })
+        };
+        let (replayed, delivered) = (joined(replaying).await, joined(delivering).await);
+        match replayed {
+            Replayed::Waits => {
+                assert_eq!(delivered, Outcome::Conflict, "round {round}: the replay was first");
+                finish(&stage, number, &id).await;
+            }
+            Replayed::Claimed => {
+                assert_eq!(delivered, Outcome::Processed, "round {round}: the delivery was first");
+                stage.semel.lane().await.expect("a lane").discard(at).await.expect("discard");
+            }
+            Replayed::Gone => panic!("round {round}: nobody took it"),
+        }
+        assert_eq!(stage.count(&id).await, 1, "round {round}");
     }
 }
 

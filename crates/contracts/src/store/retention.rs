@@ -5,12 +5,13 @@ use super::dead_letters::letter;
 use super::fixture::Fixture;
 use super::stage::{HOUR, Stage, begin, joined, key, process, waiting, waiting_key};
 use semel_core::{
-    Claim, ClaimKey, ConsumerNumber, DeadFilter, Envelope, Lane, Outcome, Reason, Records, SWEEP_ROWS, SweptStep, Timestamp, Trouble, Writes,
+    ClaimKey, ConsumerNumber, Envelope, Lane, Outcome, Reason, Records, SWEEP_ROWS, SweptStep, Timestamp, Trouble,
+    Writes,
 };
 use std::time::Duration;
 use uuid::{NoContext, Uuid};
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
 checks! {
     "law 24: claims older than the window are swept, younger ones stay" => the_window_is_respected,
@@ -18,22 +19,23 @@ checks! {
     "law 25: a message that is discarded is swept a window later" => the_window_starts_when_it_is_let_go,
     "law 24: a sweep goes in bounded steps, and ends" => bounded_steps,
     "law 24: a page full of claims that must stay does not hide the others, nor come again for ever" => a_page_of_what_must_stay,
-    "law 26: the floor is the newest time of what was swept, and never falls" => the_floor_is_monotone,
-    "law 26: a consumer without swept claims has no floor; each has its own" => each_consumer_has_its_own_floor,
-    "law 26: below the floor a message is stale: refused, kept, not worked" => stale_below_the_floor,
-    "law 26: what was deferred before the sweep is worked after it" => what_waits_is_not_stale,
     "law 24: two sweeps at once sweep each claim once" => two_sweeps_at_once,
     "law 24: a sweep and a claim of the same id do not pass through each other" => a_sweep_during_a_claim,
 }
 
-async fn sweep<F: Fixture>(stage: &Stage<F>, consumer: ConsumerNumber, window: Duration, rows: u32) -> SweptStep {
+pub(super) async fn sweep<F: Fixture>(
+    stage: &Stage<F>,
+    consumer: ConsumerNumber,
+    window: Duration,
+    rows: u32,
+) -> SweptStep {
     let mut lane = stage.semel.lane().await.expect("a lane");
     let step = lane.sweep(consumer, window, rows).await.expect("sweep");
     lane.done();
     step
 }
 
-async fn floor<F: Fixture>(stage: &Stage<F>, consumer: ConsumerNumber) -> Option<Timestamp> {
+pub(super) async fn floor<F: Fixture>(stage: &Stage<F>, consumer: ConsumerNumber) -> Option<Timestamp> {
     let mut lane = stage.lane().await;
     lane.begin(&super::stage::claims(consumer, &[])).await.expect("begin");
     let floor = lane.floor(consumer).await.expect("floor");
@@ -46,7 +48,7 @@ async fn claim_all<F: Fixture>(stage: &Stage<F>, consumer: ConsumerNumber, ids: 
     stage.commit(consumer, &keys, &Writes::default()).await;
 }
 
-fn at(seconds: i64) -> Timestamp {
+pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
 }
 
@@ -57,7 +59,11 @@ async fn the_window_is_respected<F: Fixture>(fixture: &F) {
     claim_all(&stage, d, &["old"]).await;
     F::age(&stage.database, HOUR * 2).await;
     claim_all(&stage, c, &["young"]).await;
-    assert_eq!(sweep(&stage, c, HOUR * 3, 100).await, SweptStep { deleted: 0, more: false }, "all are younger than that");
+    assert_eq!(
+        sweep(&stage, c, HOUR * 3, 100).await,
+        SweptStep { deleted: 0, more: false },
+        "all are younger than that"
+    );
     assert_eq!(stage.semel.sweep("c", HOUR).await.expect("sweep"), 2);
     assert!(stage.explain("c", "old").await.is_none() && stage.explain("c", "older").await.is_none());
     assert!(stage.is_claimed("c", "young").await, "younger than the window");
@@ -146,93 +152,12 @@ async fn a_page_of_what_must_stay<F: Fixture>(fixture: &F) {
     assert_eq!(stage.semel.sweep("c", HOUR).await.expect("sweep"), 0);
 }
 
-async fn the_floor_is_monotone<F: Fixture>(fixture: &F) {
-    let stage = Stage::new(fixture).await;
-    let c = stage.number("c").await;
-    let claim = async |id: &str, time: Option<Timestamp>| {
-        stage.commit(c, &[ClaimKey { time, ..key(id) }], &Writes::default()).await;
-    };
-    claim("timeless", None).await;
-    F::age(&stage.database, DAY).await;
-    assert_eq!(sweep(&stage, c, HOUR, 100).await.deleted, 1);
-    assert_eq!(floor(&stage, c).await, None, "a message without a time leaves no floor");
-    for (id, time) in [("2", 200), ("3", 300), ("1", 100)] {
-        claim(id, Some(at(time))).await;
-    }
-    claim("timeless", None).await;
-    assert_eq!(floor(&stage, c).await, None, "only what was really swept");
-    F::age(&stage.database, DAY).await;
-    stage.defer(c, &[semel_core::Waiting { time: Some(at(900)), ..waiting("waits") }]).await;
-    F::age(&stage.database, DAY).await;
-    assert_eq!(sweep(&stage, c, HOUR, 100).await.deleted, 4);
-    assert_eq!(floor(&stage, c).await, Some(at(300)), "the newest of them, without what stays");
-    claim("early", Some(at(150))).await;
-    F::age(&stage.database, DAY).await;
-    sweep(&stage, c, HOUR, 100).await;
-    assert_eq!(floor(&stage, c).await, Some(at(300)), "it never falls");
-    claim("late", Some(at(400))).await;
-    F::age(&stage.database, DAY).await;
-    sweep(&stage, c, HOUR, 100).await;
-    assert_eq!(floor(&stage, c).await, Some(at(400)));
-    let mut lane = stage.lane().await;
-    let all = lane.status().await.expect("status");
-    assert_eq!(all[0].floor, Some(at(400)));
-}
-
-async fn each_consumer_has_its_own_floor<F: Fixture>(fixture: &F) {
-    let stage = Stage::new(fixture).await;
-    let (c, d) = (stage.number("c").await, stage.number("d").await);
-    for number in [c, d] {
-        stage.commit(number, &[ClaimKey { time: Some(at(100)), ..key("a") }], &Writes::default()).await;
-    }
-    F::age(&stage.database, DAY).await;
-    sweep(&stage, c, HOUR, 100).await;
-    assert_eq!((floor(&stage, c).await, floor(&stage, d).await), (Some(at(100)), None));
-}
-
 /// A UUIDv7 whose time lies `ago` before now.
-fn id_from(ago: Duration, now: Timestamp) -> String {
+pub(super) fn id_from(ago: Duration, now: Timestamp) -> String {
     let millis = u64::try_from(now.minus(ago).as_millis()).expect("after 1970");
-    let time = uuid::Timestamp::from_unix(NoContext, millis / 1000, u32::try_from(millis % 1000).expect("small") * 1_000_000);
+    let time =
+        uuid::Timestamp::from_unix(NoContext, millis / 1000, u32::try_from(millis % 1000).expect("small") * 1_000_000);
     Uuid::new_v7(time).to_string()
-}
-
-async fn stale_below_the_floor<F: Fixture>(fixture: &F) {
-    let stage = Stage::new(fixture).await;
-    let now = stage.semel.now().await.expect("now");
-    let message = |ago| Envelope::new(id_from(ago, now), "body");
-    let (first, older, newer) = (message(DAY * 8), message(DAY * 9), message(DAY * 5));
-    assert_eq!(stage.process("c", &first).await, Outcome::Processed, "no floor yet: a first replay from the beginning runs");
-    F::age(&stage.database, DAY * 8).await;
-    assert_eq!(stage.semel.sweep("c", DAY * 7).await.expect("sweep"), 1);
-    for message in [&first, &older] {
-        assert_eq!(stage.process("c", message).await, Outcome::DeadLettered(Reason::Stale), "nobody can tell any more");
-        assert_eq!(stage.process("c", message).await, Outcome::Duplicate, "kept already");
-        assert!(!stage.is_claimed("c", message.id.as_deref().expect("an id")).await, "a stale message makes no claim");
-    }
-    assert_eq!(stage.process("c", &newer).await, Outcome::Processed, "above the floor");
-    assert_eq!(stage.process("c", &Envelope::new("timeless", "body")).await, Outcome::Processed, "without a time it cannot be too old");
-    assert_eq!(stage.process("d", &first).await, Outcome::Processed, "another consumer has no floor");
-    assert_eq!(stage.effects().await.len(), 4);
-    let stale = stage.dead_letters_where(&DeadFilter { reason: Some(Reason::Stale), ..DeadFilter::default() }).await;
-    assert_eq!(stale.iter().map(|letter| letter.seen).collect::<Vec<_>>(), [2, 2]);
-    let future = Envelope::new(id_from(Duration::ZERO, now.plus(DAY)), "body");
-    assert_eq!(stage.process("c", &future).await, Outcome::DeadLettered(Reason::Future), "or it would be swept too late");
-}
-
-async fn what_waits_is_not_stale<F: Fixture>(fixture: &F) {
-    let stage = Stage::new(fixture).await;
-    let c = stage.number("c").await;
-    let time = Some(at(100));
-    stage.defer(c, &[semel_core::Waiting { time, ..waiting("waits") }]).await;
-    stage.commit(c, &[ClaimKey { time: Some(at(500)), ..key("done") }], &Writes::default()).await;
-    F::age(&stage.database, DAY).await;
-    sweep(&stage, c, HOUR, 100).await;
-    assert_eq!(floor(&stage, c).await, Some(at(500)));
-    let mut lane = stage.lane().await;
-    assert_eq!(begin::<F>(&mut lane, c, &[ClaimKey { time, ..key("waits") }]).await.claims, [Claim::Duplicate], "still known");
-    lane.rollback().await.expect("rollback");
-    assert_eq!(begin::<F>(&mut lane, c, &[ClaimKey { time, ..waiting_key("waits", 0) }]).await.claims, [Claim::Fresh]);
 }
 
 async fn two_sweeps_at_once<F: Fixture>(fixture: &F) {

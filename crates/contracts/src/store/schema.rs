@@ -77,13 +77,20 @@ async fn no_tables_yet<F: Fixture>(fixture: &F) {
 
 async fn setups_run_once<F: Fixture>(fixture: &F) {
     let stage = Stage::new(fixture).await;
-    let one = setup("one.sql", "-- a comment\ninsert into effects values ('1');\n\ninsert into effects values ('one; ''quoted''');\n");
+    let one = setup(
+        "one.sql",
+        "-- a comment\ninsert into effects values ('1');\n\ninsert into effects values ('one; ''quoted''');\n",
+    );
     let two = setup("two.sql", "update effects set v = v || '!' where v = '1'");
     let nothing = setup("empty.sql", "\n-- nothing but a comment\n");
     stage.semel.migrate(&[tables(), one.clone()]).await.expect("migrate");
     stage.semel.migrate(&[tables(), one.clone(), nothing.clone(), two.clone()]).await.expect("migrate with a new one");
     for _ in 0..2 {
-        stage.another(fixture).migrate(&[nothing.clone(), two.clone(), one.clone(), tables()]).await.expect("in another order");
+        stage
+            .another(fixture)
+            .migrate(&[nothing.clone(), two.clone(), one.clone(), tables()])
+            .await
+            .expect("in another order");
     }
     assert_eq!(stage.effects().await, ["1!", "one; 'quoted'"]);
 }
@@ -106,7 +113,10 @@ async fn a_failing_setup<F: Fixture>(fixture: &F) {
     let database = fixture.database().await;
     let semel = Semel::new(fixture.store(&database, 1));
     let good = setup("good.sql", "insert into effects values ('good')");
-    let bad = setup("bad.sql", "insert into effects values ('bad'); insert into no_such_table values ('x'); insert into effects values ('worse')");
+    let bad = setup(
+        "bad.sql",
+        "insert into effects values ('bad'); insert into no_such_table values ('x'); insert into effects values ('worse')",
+    );
     let failed = semel.migrate(&[tables(), good.clone(), bad]).await.expect_err("it fails");
     assert!(failed.message.contains("bad.sql"), "it says which: {failed}");
     is_schema(fixture.store(&database, 1).connect().await.expect("connect").check_schema().await);
@@ -128,11 +138,18 @@ async fn a_setup_with_its_own_commit<F: Fixture>(fixture: &F) {
         assert!(failed.message.contains("bad.sql"), "it says which: {failed}");
         stage.nobody_is_left_in_a_transaction().await;
         // A raw COMMIT may have committed what stood before it, where the store cannot stop it.
-        let _ = stage.semel.transaction(async |tx| Ok(F::execute(tx.conn(), "delete from sums where k = 'x'").await?)).await;
+        let _ = stage
+            .semel
+            .transaction(async |tx| Ok(F::execute(tx.conn(), "delete from sums where k = 'x'").await?))
+            .await;
         let mended = setup("bad.sql", &format!("insert into effects values ('{sql}')"));
         stage.semel.migrate(&[Setup { name: format!("{sql}.sql"), ..mended }]).await.expect("the handle works on");
     }
-    stage.semel.migrate(&[setup("bad.sql", "insert into effects values ('mended')")]).await.expect("it never counted as done");
+    stage
+        .semel
+        .migrate(&[setup("bad.sql", "insert into effects values ('mended')")])
+        .await
+        .expect("it never counted as done");
     assert_eq!(stage.effects().await.len(), 5);
 }
 

@@ -81,7 +81,10 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new(envelopes: impl IntoIterator<Item = Envelope>) -> (Self, Book) {
         let book = Book::default();
-        (Memory { envelopes: Mutex::new(envelopes.into_iter().collect()), book: book.clone(), redelivered: false }, book)
+        (
+            Memory { envelopes: Mutex::new(envelopes.into_iter().collect()), book: book.clone(), redelivered: false },
+            book,
+        )
     }
 
     /// Says of each delivery that it may have been delivered before.

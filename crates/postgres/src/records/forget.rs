@@ -4,7 +4,7 @@ use super::{Answer, names};
 use crate::error::store_error;
 use crate::lane::PostgresLane;
 use crate::transaction;
-use semel_core::Forgotten;
+use semel_core::{Forgotten, Reason};
 
 pub(super) async fn forget(lane: &mut PostgresLane, consumer: &str, id: &str) -> Answer<Forgotten> {
     if consumer.contains('\0') || id.contains('\0') {
@@ -22,16 +22,18 @@ async fn forget_claim(lane: &mut PostgresLane, consumer: i32, id: &str) -> sqlx:
         .bind(id)
         .fetch_optional(&mut *conn)
         .await?;
+    let reasons: Vec<&str> = Reason::ALL.into_iter().filter(|reason| reason.claims()).map(Reason::as_str).collect();
     let (waits, dead): (bool, bool) = sqlx::query_as(include_str!("../../sql/forget_state.sql"))
         .bind(consumer)
         .bind(id)
+        .bind(reasons)
         .fetch_one(&mut *conn)
         .await?;
-    let verdict = match (waits, dead, claim) {
-        (true, _, _) => Forgotten::Waits,
-        (false, true, _) => Forgotten::Dead,
-        (false, false, None) => Forgotten::Unknown,
-        (false, false, Some(_)) => Forgotten::Done,
+    let verdict = match (claim, waits, dead) {
+        (None, ..) => Forgotten::Unknown,
+        (Some(_), true, _) => Forgotten::Waits,
+        (Some(_), false, true) => Forgotten::Dead,
+        (Some(_), false, false) => Forgotten::Done,
     };
     if verdict != Forgotten::Done {
         transaction::rollback(conn).await?;

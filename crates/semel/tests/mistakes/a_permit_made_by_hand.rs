@@ -1,0 +1,8 @@
+//! A permit exists only after a commit.
+
+use semel::{AckPermit, Outcome};
+
+fn main() {
+    let _permit = AckPermit { token: 1, outcome: Outcome::Processed };
+    let _permit = AckPermit::new(1, Outcome::Processed);
+}
