@@ -64,20 +64,33 @@ impl Laboratory {
         program.args([&self.base.url(), "tasks.jsonl", &timeout.to_string()])
     }
 
-    /// As a supervisor does it: start it again whenever it was killed, until it ends by itself. All its ends.
+    /// As a supervisor does it: start it again whenever it was killed, until it ends by itself and nothing waits. All its
+    /// ends.
     ///
     /// # Panics
     ///
     /// If it ends by anything but success or SIGABRT, or too often.
     pub async fn supervise(&self, timeout: u64) -> Vec<Finished> {
         let mut ends: Vec<Finished> = Vec::new();
-        while ends.last().is_none_or(|last| last.code() != Some(0)) {
+        while ends.last().is_none_or(|last| last.code() != Some(0)) || self.waiting().await > 0 {
             assert!(ends.len() < STARTS_MAX, "it does not end: {}", ends.last().expect("an end"));
             let finished = self.lab(timeout).run(LIMIT).await;
             assert!(finished.code() == Some(0) || finished.status.signal() == Some(6), "{finished}");
             ends.push(finished);
         }
         ends
+    }
+
+    /// How many messages wait.
+    ///
+    /// # Panics
+    ///
+    /// If `semel status` does not tell.
+    pub async fn waiting(&self) -> u64 {
+        let program = Program::new(&self.semel).current_dir(self.directory.path());
+        let status = program.args(["status", "--json"]).run(LIMIT).await;
+        let object: Option<Value> = serde_json::from_str(&status.stdout).ok();
+        object.and_then(|object| object["waiting"].as_u64()).unwrap_or_else(|| panic!("{status}"))
     }
 
     /// How many effects each message has. Messages without one are not in it.

@@ -39,6 +39,8 @@ pub struct Rules {
     pub immediate: u32,
     /// Waiting times, as in the configuration.
     pub deferred: &'static str,
+    /// Whether payments of one account are processed one after the other.
+    pub keyed: bool,
     /// Further lines for the consumer.
     pub more: &'static str,
     /// SQL that is run with every batch, before anything is booked.
@@ -49,7 +51,16 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { lanes: 4, max_batch: 16, immediate: 1, deferred: r#"["20ms"]"#, more: "", first: "", last: "" }
+        Rules {
+            lanes: 4,
+            max_batch: 16,
+            immediate: 1,
+            deferred: r#"["20ms"]"#,
+            keyed: true,
+            more: "",
+            first: "",
+            last: "",
+        }
     }
 }
 
@@ -191,7 +202,8 @@ impl Shop {
 
 /// A configuration that books the payments of a file into the database at `store`.
 pub fn configuration(store: &str, file: &str, rules: &Rules) -> String {
-    let Rules { lanes, max_batch, immediate, deferred, more, first, last } = rules;
+    let Rules { lanes, max_batch, immediate, deferred, keyed, more, first, last } = rules;
+    let key = if *keyed { "key = \"body:/account\"" } else { "" };
     let tries = immediate + 1;
     // An amount that is null is refused by the table: that is how a payment fails here, on every database alike.
     let book = |amount: &str| {
@@ -223,7 +235,7 @@ setup = ["schema.sql"]
 from = {{ file = "{file}" }}
 id = "body:/payment_id"
 kind = "body:/type"
-key = "body:/account"
+{key}
 lanes = {lanes}
 max_batch = {max_batch}
 retry = {{ immediate = {immediate}, deferred = {deferred} }}

@@ -1,12 +1,12 @@
-//! What a person gets wrong, and what a machine does to them: each has one clear sentence, the right exit code, and loses nothing. Neither
-//! payloads nor passwords are in what is printed.
+//! What a person gets wrong, and what a machine does to them: each has one clear sentence, the right exit code, and
+//! loses nothing. Neither payloads nor passwords are in what is printed.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
-use semel_tests::cli_world::{Counts, Kind, LIMIT, Place, SmallDisk, World, sqlite_rows, until, work};
+use semel_tests::cli_world::{Counts, Kind, LIMIT, Place, SmallDisk, World, as_user, sqlite_rows, until, work};
 use semel_tests::on_both_stores;
 use semel_tests::postgres::server;
 use semel_tests::program::Finished;
@@ -135,114 +135,143 @@ fn assert_no_secret(finished: &Finished) {
     assert!(!finished.stdout.contains(SECRET) && !finished.stderr.contains(SECRET), "{finished}");
 }
 
-on_both_stores! {
-    async fn a_handlers_file_that_is_not_there_is_named(world: World) {
-        world.configure_work("[consumer.work.on.\"*\"]\nsql = { file = \"pay.sql\" }");
-        let said = world.fails(2, "run").await;
-        let store = if world.kind() == Kind::Sqlite { "sqlite" } else { "postgres" };
-        assert!(said.contains("no such file") && said.contains(&format!("pay.{store}.sql")) && said.contains("pay.sql"), "{said}");
-        // A variant for the other store is no help; one for this store is.
-        world.write("pay.mysql.sql", "select 1");
-        world.fails(2, "run").await;
-        world.write(&format!("pay.{store}.sql"), "insert into effect (id) select id from messages");
-        world.write("pay.sql", "this is no SQL");
-        world.write("lines.jsonl", "{\"id\":\"a\"}\n");
-        assert_eq!(world.run("").await, Counts::processed(1));
+async fn a_handlers_file_that_is_not_there_is_named(world: World) {
+    world.configure_work("[consumer.work.on.\"*\"]\nsql = { file = \"pay.sql\" }");
+    let said = world.fails(2, "run").await;
+    let store = if world.kind() == Kind::Sqlite { "sqlite" } else { "postgres" };
+    assert!(
+        said.contains("no such file") && said.contains(&format!("pay.{store}.sql")) && said.contains("pay.sql"),
+        "{said}"
+    );
+    // A variant for the other store is no help; one for this store is.
+    world.write("pay.mysql.sql", "select 1");
+    world.fails(2, "run").await;
+    world.write(&format!("pay.{store}.sql"), "insert into effect (id) select id from messages");
+    world.write("pay.sql", "this is no SQL");
+    world.write("lines.jsonl", "{\"id\":\"a\"}\n");
+    assert_eq!(world.run("").await, Counts::processed(1));
+}
+
+/// Setup files: one with a fault keeps nothing of itself, one that was changed since it ran is refused, one that ran
+/// is not run again.
+async fn setup_files_run_once_whole_or_not_at_all(world: World) {
+    world.configure_work("");
+    world.write("lines.jsonl", "{\"id\":\"a\"}\n");
+    let effect = fs::read_to_string(world.path("effect.sql")).expect("a file");
+    world.write("effect.sql", format!("{effect};\ncreate tabel other (id text);"));
+    let said = world.fails(1, "run").await;
+    assert!(said.contains("the setup file effect.sql failed") && said.contains("tabel"), "{said}");
+    world.write("effect.sql", format!("{effect};\ninsert into effect (id) values ('from setup');"));
+    assert_eq!(world.run("").await, Counts::processed(1), "nothing was kept of the first");
+    assert_eq!(world.run("--from-start").await, Counts::duplicates(1));
+    assert_eq!(world.effects_sorted().await, ["a", "from setup"], "it ran once");
+
+    world.write("effect.sql", &effect);
+    for verb in ["run", "migrate"] {
+        let said = world.fails(1, verb).await;
+        is_one_sentence(&said);
+        assert!(said.contains("the setup file effect.sql has changed since it was run"), "{said}");
     }
+    fs::remove_file(world.path("effect.sql")).expect("a file");
+    let said = world.fails(2, "run").await;
+    assert!(said.contains("semel.toml:2: setup[0]: no such file"), "{said}");
+}
 
-    /// Setup files: one with a fault keeps nothing of itself, one that was changed since it ran is refused, one that ran is not run again.
-    async fn setup_files_run_once_whole_or_not_at_all(world: World) {
-        world.configure_work("");
-        world.write("lines.jsonl", "{\"id\":\"a\"}\n");
-        let effect = fs::read_to_string(world.path("effect.sql")).expect("a file");
-        world.write("effect.sql", format!("{effect};\ncreate tabel other (id text);"));
-        let said = world.fails(1, "run").await;
-        assert!(said.contains("the setup file effect.sql failed") && said.contains("tabel"), "{said}");
-        world.write("effect.sql", format!("{effect};\ninsert into effect (id) values ('from setup');"));
-        assert_eq!(world.run("").await, Counts::processed(1), "nothing was kept of the first");
-        assert_eq!(world.run("--from-start").await, Counts::duplicates(1));
-        assert_eq!(world.effects_sorted().await, ["a", "from setup"], "it ran once");
-
-        world.write("effect.sql", &effect);
-        for verb in ["run", "migrate"] {
-            let said = world.fails(1, verb).await;
-            is_one_sentence(&said);
-            assert!(said.contains("the setup file effect.sql has changed since it was run"), "{said}");
-        }
-        fs::remove_file(world.path("effect.sql")).expect("a file");
-        let said = world.fails(2, "run").await;
-        assert!(said.contains("semel.toml:2: setup[0]: no such file"), "{said}");
+/// Law 32: an older program claims nothing on a newer schema.
+async fn a_newer_schema_is_left_alone(world: World) {
+    world.configure_work("");
+    world.write("lines.jsonl", "{\"id\":\"a\"}\n");
+    world.done("migrate").await;
+    world.store().execute("insert into semel.migration (version) values (99)").await;
+    for verb in [
+        "run",
+        "migrate",
+        "check",
+        "status",
+        "sweep",
+        "explain a",
+        "forget work a",
+        "dead list",
+        "dead show 1",
+        "dead replay 1",
+        "dead discard 1",
+    ] {
+        let said = world.fails(1, verb).await;
+        assert!(
+            said.contains("was made by a newer semel (schema 99, this program knows")
+                && said.contains("use the newer program"),
+            "{verb}: {said}"
+        );
     }
+    assert_eq!((world.place("a").await, world.offset().await), (Place::Nowhere, 0));
+    world.store().execute("delete from semel.migration where version = 99").await;
+    assert_eq!(world.run("").await, Counts::processed(1));
+}
 
-    /// Law 32: an older program claims nothing on a newer schema.
-    async fn a_newer_schema_is_left_alone(world: World) {
-        world.configure_work("");
-        world.write("lines.jsonl", "{\"id\":\"a\"}\n");
-        world.done("migrate").await;
-        world.store().execute("insert into semel.migration (version) values (99)").await;
-        for verb in ["run", "migrate", "check", "status", "sweep", "explain a", "forget work a", "dead list", "dead show 1", "dead replay 1", "dead discard 1"] {
-            let said = world.fails(1, verb).await;
-            assert!(said.contains("was made by a newer semel (schema 99, this program knows") && said.contains("use the newer program"), "{verb}: {said}");
+/// Tables that somebody took away: said at once where they are needed, and nothing is lost.
+async fn without_one_of_its_tables_the_run_fails_or_does_not_need_it(world: World) {
+    world.configure_work("key = \"body:/k\"\nretry = { immediate = 0, deferred = [\"1h\"] }");
+    let lines = "{\"id\":\"done\"}\n{\"id\":\"waits\",\"k\":1,\"fails\":9}\n{\"no\":1}\n";
+    world.write("lines.jsonl", lines);
+    world.done("migrate").await;
+    let whole = Counts { processed: 1, deferred: 1, dead_lettered: 1, ..Counts::default() };
+    for table in ["consumer", "claim", "inbox", "dead_letter", "position", "instance", "attempt", "floor"] {
+        let rename = |from: &str, to: &str| match world.kind() {
+            Kind::Sqlite => format!("alter table semel_{from} rename to semel_{to}"),
+            Kind::Postgres => format!("alter table semel.{from} rename to {to}"),
+        };
+        world.store().execute(&rename(table, "away")).await;
+        let finished = world.command("run --json").await;
+        let told = finished.code() == Some(1) && finished.stderr.contains("semel's tables ");
+        let not_needed = finished.code() == Some(0) && Counts::of(&finished) == whole;
+        assert!(told || not_needed, "{table}: {finished}");
+        world.store().execute(&rename("away", table)).await;
+        if told {
+            let rest = world.run("").await;
+            assert!(rest.received() <= 3 && rest.conflicts == 0, "{table}: {rest}");
         }
-        assert_eq!((world.place("a").await, world.offset().await), (Place::Nowhere, 0));
-        world.store().execute("delete from semel.migration where version = 99").await;
-        assert_eq!(world.run("").await, Counts::processed(1));
-    }
-
-    /// Tables that somebody took away: said at once where they are needed, and nothing is lost.
-    async fn without_one_of_its_tables_the_run_fails_or_does_not_need_it(world: World) {
-        world.configure_work("key = \"body:/k\"\nretry = { immediate = 0, deferred = [\"1h\"] }");
-        let lines = "{\"id\":\"done\"}\n{\"id\":\"waits\",\"k\":1,\"fails\":9}\n{\"no\":1}\n";
-        world.write("lines.jsonl", lines);
-        world.done("migrate").await;
-        let whole = Counts { processed: 1, deferred: 1, dead_lettered: 1, ..Counts::default() };
-        for table in ["consumer", "claim", "inbox", "dead_letter", "position", "instance", "attempt", "floor"] {
-            let rename = |from: &str, to: &str| match world.kind() {
-                Kind::Sqlite => format!("alter table semel_{from} rename to semel_{to}"),
-                Kind::Postgres => format!("alter table semel.{from} rename to {to}"),
-            };
-            world.store().execute(&rename(table, "away")).await;
-            let finished = world.command("run --json").await;
-            let told = finished.code() == Some(1) && finished.stderr.contains("semel's tables ");
-            let not_needed = finished.code() == Some(0) && Counts::of(&finished) == whole;
-            assert!(told || not_needed, "{table}: {finished}");
-            world.store().execute(&rename("away", table)).await;
-            if told {
-                let rest = world.run("").await;
-                assert!(rest.received() <= 3 && rest.conflicts == 0, "{table}: {rest}");
-            }
-            assert_eq!((world.place("done").await, world.place("waits").await), (Place::Done, Place::Waiting), "{table}");
-            assert_eq!((world.letters().await.len(), world.effects().await), (1, vec!["done".to_owned()]), "{table}: each once");
-            world.forget_messages().await;
-        }
+        assert_eq!((world.place("done").await, world.place("waits").await), (Place::Done, Place::Waiting), "{table}");
+        assert_eq!(
+            (world.letters().await.len(), world.effects().await),
+            (1, vec!["done".to_owned()]),
+            "{table}: each once"
+        );
+        world.forget_messages().await;
     }
 }
+
+on_both_stores!(
+    a_handlers_file_that_is_not_there_is_named,
+    setup_files_run_once_whole_or_not_at_all,
+    a_newer_schema_is_left_alone,
+    without_one_of_its_tables_the_run_fails_or_does_not_need_it,
+);
 
 // ---- the source
 
-on_both_stores! {
-    async fn a_source_that_cannot_be_read_is_named_and_nothing_is_registered_as_read(world: World) {
-        world.configure_work("");
-        let said = world.fails(1, "run").await;
-        is_one_sentence(&said);
-        assert!(said.contains("lines.jsonl does not exist"), "{said}");
-        fs::create_dir(world.path("lines.jsonl")).expect("a directory");
-        let said = world.fails(1, "run").await;
-        assert!(said.contains("lines.jsonl is a directory; it must be a file of JSON Lines"), "{said}");
-        fs::remove_dir(world.path("lines.jsonl")).expect("a directory");
-        world.write("lines.jsonl", "{\"id\":\"a\"}\n");
-        assert_eq!(world.run("").await, Counts::processed(1));
-        world.configure_work("from = { file = \"lines.jsonl/more\" }");
-        let said = world.fails(1, "run").await;
-        assert!(said.contains("lines.jsonl/more is no path of a file"), "{said}");
-        world.configure_work("from = { file = \"/dev/null\", follow = true }");
-        let said = world.fails(1, "run").await;
-        assert!(said.contains("/dev/null is a pipe: it is read to its end and cannot be followed"), "{said}");
-        world.configure_work("from = { file = \"/dev/null\" }");
-        assert_eq!(world.run("").await, Counts::default());
-        world.check_places().await;
-    }
+async fn a_source_that_cannot_be_read_is_named_and_nothing_is_registered_as_read(world: World) {
+    world.configure_work("");
+    let said = world.fails(1, "run").await;
+    is_one_sentence(&said);
+    assert!(said.contains("lines.jsonl does not exist"), "{said}");
+    fs::create_dir(world.path("lines.jsonl")).expect("a directory");
+    let said = world.fails(1, "run").await;
+    assert!(said.contains("lines.jsonl is a directory; it must be a file of JSON Lines"), "{said}");
+    fs::remove_dir(world.path("lines.jsonl")).expect("a directory");
+    world.write("lines.jsonl", "{\"id\":\"a\"}\n");
+    assert_eq!(world.run("").await, Counts::processed(1));
+    world.configure_work("from = { file = \"lines.jsonl/more\" }");
+    let said = world.fails(1, "run").await;
+    assert!(said.contains("lines.jsonl/more is no path of a file"), "{said}");
+    world.configure_work("from = { file = \"/dev/null\", follow = true }");
+    let said = world.fails(1, "run").await;
+    assert!(said.contains("/dev/null is a pipe: it is read to its end and cannot be followed"), "{said}");
+    world.configure_work("from = { file = \"/dev/null\" }");
+    assert_eq!(world.run("").await, Counts::default());
+    world.check_places().await;
 }
+
+on_both_stores!(a_source_that_cannot_be_read_is_named_and_nothing_is_registered_as_read);
 
 #[tokio::test]
 async fn files_that_may_not_be_read_are_named() {
@@ -299,12 +328,18 @@ async fn what_is_no_sqlite_file_is_refused_and_left_as_it_was() {
             let finished = world.semel([verb, "--store", &format!("sqlite:{name}")]).run(LIMIT).await;
             assert_eq!((finished.code(), &*finished.stdout), (Some(1), ""), "{verb} {name}: {finished}");
             is_one_sentence(&finished.stderr);
+            // Who only looks has nothing to create.
+            let part =
+                if verb == "status" && before.is_none() && name != "folder" { "there is no database at" } else { part };
             assert!(finished.stderr.contains(part), "{verb} {name}: {finished}");
         }
         assert_eq!(fs::read(world.path(name)).ok(), before, "{name}");
     }
     // A mistyped path makes no file when it is only looked at.
-    world.fails(1, "status --store sqlite:mistyped.db").await;
+    for verb in ["status", "check", "sweep", "explain a", "dead list", "dead replay 1"] {
+        let said = world.fails(1, &format!("{verb} --store sqlite:mistyped.db")).await;
+        assert!(said.contains("there is no database at mistyped.db yet"), "{verb}: {said}");
+    }
     assert!(!world.path("mistyped.db").exists(), "a look makes nothing");
 }
 
@@ -388,7 +423,8 @@ async fn an_sqlite_file_that_another_program_has_locked_is_waited_for() {
 
 // ---- a full disk
 
-/// Makes the disk full while messages come; then asks the run to end, makes room, and looks whether each message was processed once.
+/// Makes the disk full while messages come; then asks the run to end, makes room, and looks whether each message was
+/// processed once.
 async fn run_into_a_full_disk(world: &World, disk: &SmallDisk, store: &str, room_kib: u64) {
     const MESSAGES: usize = 600;
     world.write(
@@ -525,7 +561,7 @@ async fn a_wrong_password_is_named_and_not_shown() {
     world.configure_work("");
     world.write("effect.sql", "create table effect (id text)");
     world.write("lines.jsonl", "{\"id\":\"a\"}\n");
-    let with = |user: &str| database.url().replace("semel@", &format!("{user}@"));
+    let with = |user: &str| as_user(&database.url(), user);
     until("the rules are in force", async || PgConnection::connect(&with("guarded")).await.is_err()).await;
     let wrong = format!("{SECRET}-wrong");
     for (address, variable) in [
@@ -566,13 +602,37 @@ async fn a_wrong_password_is_named_and_not_shown() {
     }
 }
 
+/// PostgreSQL looks first into the schema that is called like the role: one that is called semel must not make its
+/// tables among semel's own, nor find those in place of its own.
+#[tokio::test]
+async fn a_role_that_is_called_semel_keeps_its_own_tables_apart() {
+    let Some(server) = server().await else { return };
+    let database = server.database().await;
+    let mut admin = PgConnection::connect(&database.url()).await.expect("it answers");
+    let set_up = "drop role if exists semel; create role semel login; alter schema public owner to semel; \
+                  do $$ begin execute format('grant create on database %I to semel', current_database()); end $$";
+    sqlx::raw_sql(set_up).execute(&mut admin).await.expect("a role");
+    let world = on_sqlite();
+    world.write("effect.sql", "create table effect (id text); create table if not exists claim (id text)");
+    let sql = "[consumer.work.on.\"*\"]\nsql = [\"insert into effect (id) select id from messages\", \"insert into claim (id) select id from messages\"]";
+    let address = as_user(&database.url(), "semel");
+    world.write("semel.toml", format!("store = \"{address}\"\nsetup = [\"effect.sql\"]\n{}", work(sql)));
+    world.write("lines.jsonl", "{\"id\":\"a\"}\n");
+    for counts in [Counts::processed(1), Counts::default()] {
+        assert_eq!(world.run("").await, counts);
+    }
+    world.done("check").await;
+    let found =
+        "select schemaname::text || '.' || tablename from pg_tables where tablename in ('effect', 'claim') order by 1";
+    let tables: Vec<String> = sqlx::query_scalar(found).fetch_all(&mut admin).await.expect("an answer");
+    assert_eq!(tables, ["public.claim", "public.effect", "semel.claim"]);
+}
+
 /// What the server says no to: one sentence each, and when it says yes again, each message is processed once.
 #[tokio::test]
 async fn a_server_that_refuses_is_understood() {
     let Some(world) = on_postgresql().await else { return };
-    world.configure_work("[consumer.work.on.\"*\"]\nsql = \"insert into public.effect (id) select id from messages\"");
-    // With its schema: the role of the tests is called semel, as semel's own schema is, where PostgreSQL looks first.
-    world.write("effect.sql", "create table public.effect (seq serial, id text)");
+    world.configure_work("");
     world.write("lines.jsonl", "{\"id\":\"a\"}\n");
     let name = world.store().value("select current_database()").await;
     let missing = Server(world.address()).named("no_such_database");
@@ -609,7 +669,7 @@ async fn a_server_that_refuses_is_understood() {
     // A role that may do nothing yet, then only look, then all that the schema's head says.
     let role = format!("{name}_role");
     world.store().execute(&format!("create role {role} login")).await;
-    let as_role = world.address().replace("semel@", &format!("{role}@"));
+    let as_role = as_user(&world.address(), &role);
     world.append("lines.jsonl", "{\"id\":\"c\"}\n");
     let options = format!("--store {as_role}");
     let refused = async |verb: &str| {
@@ -632,8 +692,13 @@ async fn a_server_that_refuses_is_understood() {
         .await;
     world.done(&format!("status {options}")).await;
     refused("run").await;
-    world.store().execute(&format!("grant insert, update, delete on all tables in schema semel to {role}; grant insert on public.effect to {role}; \
-        grant usage on all sequences in schema public to {role}")).await;
+    world
+        .store()
+        .execute(&format!(
+            "grant insert, update, delete on all tables in schema semel to {role}; grant insert on effect to {role}; \
+        grant usage on all sequences in schema public to {role}"
+        ))
+        .await;
     let counts = world.run(&options).await;
     let errors = world.store().rows("select error from semel.dead_letter where reason = 'failed'").await;
     assert_eq!(counts, Counts::processed(1), "what the schema's head says is enough: {errors:?}");
@@ -642,7 +707,8 @@ async fn a_server_that_refuses_is_understood() {
     world.store().execute(&format!("drop owned by {role}; drop role {role}")).await;
 }
 
-/// The store goes away while a run lasts, and comes back: one warning, one line when it is over, nobody blamed, nothing lost.
+/// The store goes away while a run lasts, and comes back: one warning, one line when it is over, nobody blamed,
+/// nothing lost.
 #[tokio::test]
 async fn a_store_that_goes_away_for_a_while_costs_no_message_anything() {
     let Some(world) = on_postgresql().await else { return };
@@ -678,47 +744,62 @@ async fn a_store_that_goes_away_for_a_while_costs_no_message_anything() {
 
 // ---- secrets
 
-on_both_stores! {
-    /// Errors of the database quote values. They are for `dead list`, and for nobody who only sees the screen or the log of a run.
-    async fn a_payload_is_on_no_screen_but_where_it_was_asked_for(world: World) {
-        let refuses = match world.kind() {
-            Kind::Postgres => "insert into effect (id, note) select id, cast(body->>'note' as bigint) from messages",
-            // SQLite quotes no values; but a constraint's name may be anything.
-            Kind::Sqlite => "insert into effect (id, note) select null, body->>'note' from messages",
-        };
-        world.configure_work(&format!(
-            "key = \"body:/key\"\nkind = \"body:/do\"\nretry = {{ immediate = 1, deferred = [\"1h\"] }}\n\
-             [consumer.work.on.bad]\nsql = \"{refuses}\"\n[consumer.work.on.good]\nsql = \"insert into effect (id) select id from messages\""
-        ));
-        let lines = [
-            format!("{{\"id\":\"1\",\"do\":\"good\",\"note\":\"{SECRET}\"}}"),
-            format!("{{\"id\":\"1\",\"do\":\"good\",\"note\":\"{SECRET}\",\"n\":1}}"),
-            format!("{{\"id\":\"2\",\"do\":\"bad\",\"note\":\"{SECRET}\"}}"),
-            format!("{{\"id\":\"3\",\"do\":\"bad\",\"key\":\"{SECRET}\"}}"),
-            format!("{{\"no\":\"{SECRET}\"}}"),
-            format!("{{\"id\":[\"{SECRET}\"]}}"),
-            format!("{{\"id\":\"4\",\"note\":\"{SECRET}"),
-            format!("{SECRET}"),
-            format!("{{\"id\":\"5\",\"{SECRET}\":1,\"{SECRET}\":2}}"),
-            format!("{{\"id\":\"6\",\"do\":{{\"{SECRET}\":1}}}}"),
-        ];
-        world.write("lines.jsonl", lines.join("\n"));
-        for options in [vec!["run"], vec!["run", "--json", "--from-start"], vec!["run", "--from-start", "--no-brake"]] {
-            let finished = world.semel(&options).env("SEMEL_LOG", "trace").run(LIMIT).await;
-            assert_eq!(finished.code(), Some(0), "{finished}");
-            assert_no_secret(&finished);
-        }
-        for words in ["status", "status --json", "check", "sweep", "migrate", "explain 1", "explain 1 --json", "dead list --reason conflict",
-            "dead list --reason missing-id --json", "dead list --reason undecodable", "dead list --reason invalid-id", "forget work 2",
-            "dead replay --all --reason missing-id", "dead replay --all --reason undecodable", "dead replay --all --reason conflict"] {
-            let finished = world.semel(words.split_whitespace()).env("SEMEL_LOG", "trace").run(LIMIT).await;
-            assert_no_secret(&finished);
-        }
-        let number = world.json("dead list --reason conflict").await[0]["number"].clone();
-        assert!(world.done(&format!("dead show {number}")).await.stdout.contains(SECRET), "there it was asked for");
-        assert!(world.done(&format!("dead discard {number}")).await.stderr.contains("1 dead letter discarded"));
+/// Errors of the database quote values. They are for `dead list`, and for nobody who only sees the screen or the log
+/// of a run.
+async fn a_payload_is_on_no_screen_but_where_it_was_asked_for(world: World) {
+    let refuses = match world.kind() {
+        Kind::Postgres => "insert into effect (id, note) select id, cast(body->>'note' as bigint) from messages",
+        // SQLite quotes no values; but a constraint's name may be anything.
+        Kind::Sqlite => "insert into effect (id, note) select null, body->>'note' from messages",
+    };
+    world.configure_work(&format!(
+        "key = \"body:/key\"\nkind = \"body:/do\"\nretry = {{ immediate = 1, deferred = [\"1h\"] }}\n\
+         [consumer.work.on.bad]\nsql = \"{refuses}\"\n[consumer.work.on.good]\nsql = \"insert into effect (id) select id from messages\""
+    ));
+    let lines = [
+        format!("{{\"id\":\"1\",\"do\":\"good\",\"note\":\"{SECRET}\"}}"),
+        format!("{{\"id\":\"1\",\"do\":\"good\",\"note\":\"{SECRET}\",\"n\":1}}"),
+        format!("{{\"id\":\"2\",\"do\":\"bad\",\"note\":\"{SECRET}\"}}"),
+        format!("{{\"id\":\"3\",\"do\":\"bad\",\"key\":\"{SECRET}\"}}"),
+        format!("{{\"no\":\"{SECRET}\"}}"),
+        format!("{{\"id\":[\"{SECRET}\"]}}"),
+        format!("{{\"id\":\"4\",\"note\":\"{SECRET}"),
+        format!("{SECRET}"),
+        format!("{{\"id\":\"5\",\"{SECRET}\":1,\"{SECRET}\":2}}"),
+        format!("{{\"id\":\"6\",\"do\":{{\"{SECRET}\":1}}}}"),
+    ];
+    world.write("lines.jsonl", lines.join("\n"));
+    for options in [vec!["run"], vec!["run", "--json", "--from-start"], vec!["run", "--from-start", "--no-brake"]] {
+        let finished = world.semel(&options).env("SEMEL_LOG", "trace").run(LIMIT).await;
+        assert_eq!(finished.code(), Some(0), "{finished}");
+        assert_no_secret(&finished);
     }
+    for words in [
+        "status",
+        "status --json",
+        "check",
+        "sweep",
+        "migrate",
+        "explain 1",
+        "explain 1 --json",
+        "dead list --reason conflict",
+        "dead list --reason missing-id --json",
+        "dead list --reason undecodable",
+        "dead list --reason invalid-id",
+        "forget work 2",
+        "dead replay --all --reason missing-id",
+        "dead replay --all --reason undecodable",
+        "dead replay --all --reason conflict",
+    ] {
+        let finished = world.semel(words.split_whitespace()).env("SEMEL_LOG", "trace").run(LIMIT).await;
+        assert_no_secret(&finished);
+    }
+    let number = world.json("dead list --reason conflict").await[0]["number"].clone();
+    assert!(world.done(&format!("dead show {number}")).await.stdout.contains(SECRET), "there it was asked for");
+    assert!(world.done(&format!("dead discard {number}")).await.stderr.contains("1 dead letter discarded"));
 }
+
+on_both_stores!(a_payload_is_on_no_screen_but_where_it_was_asked_for);
 
 /// Other programs see the arguments of a command; a password in the environment stays there.
 #[tokio::test]

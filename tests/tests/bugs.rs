@@ -1,5 +1,5 @@
-//! Faults that other systems have shipped, by their symptom: one file each, with the number of the case and the system where it was seen. Only those
-//! that this version could have, and that no other test here shows.
+//! Faults that other systems have shipped, by their symptom: one file each, with the number of the case and the
+//! system where it was seen. Only those that this version could have, and that no other test here shows.
 
 #[path = "bugs/a_batch_with_known_ids_blew_up.rs"]
 mod a_batch_with_known_ids_blew_up;

@@ -1,5 +1,5 @@
-//! Delivery, case by case: for every way that a message can go with a file as its source, what is counted, where the message is
-//! afterwards, what the store holds, and what a second delivery does. On every store.
+//! Delivery, case by case: for every way that a message can go with a file as its source, what is counted, where the
+//! message is afterwards, what the store holds, and what a second delivery does. On every store.
 //!
 //! | case of the table of deliveries | where |
 //! |---|---|
@@ -204,6 +204,12 @@ fn cases(kind: Kind) -> Vec<Case> {
             .with("time = \"body:/at\"")
             .counts(Counts::processed(2), Counts::duplicates(2)).at(&[("a", Place::Done), ("b", Place::Done)]).does(&["a", "b"]),
 
+        Case::new("a time outside of the calendar is no time", &[
+            r#"{"id":"a","at":-9223372036854775808}"#, r#"{"id":"b","at":-62135596800001}"#, r#"{"id":"c","at":"-009999-01-02T00:00:00Z"}"#,
+        ])
+            .with("time = \"body:/at\"")
+            .counts(Counts::processed(3), Counts::duplicates(3)).at(&[("a", Place::Done)]).does(&["a", "b", "c"]),
+
         Case::new("a kind that no handler takes", &[r#"{"id":"a","do":"pay"}"#, r#"{"id":"b","do":"Pay"}"#, r#"{"id":"c"}"#])
             .with("kind = \"body:/do\"\n[consumer.work.on.pay]\nsql = \"insert into effect (id) select id from messages\"")
             .counts(counts(1, 0, 0, 2, 0, 0), Counts::duplicates(3))
@@ -290,11 +296,11 @@ async fn every_case(world: World) {
     assert!(wrong.is_empty(), "{} cases went otherwise:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-on_both_stores! {
-    async fn every_case_of_the_table_of_deliveries(world: World) {
-        every_case(world).await;
-    }
+async fn every_case_of_the_table_of_deliveries(world: World) {
+    every_case(world).await;
 }
+
+on_both_stores!(every_case_of_the_table_of_deliveries);
 
 fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis()
@@ -316,333 +322,403 @@ async fn sweep_down_to(world: &World, left: u64) {
     .await;
 }
 
-on_both_stores! {
-    async fn what_is_older_than_what_was_swept_is_set_aside(world: World) {
-        let timed = "time = \"body:/at\"\nwindow = \"1s\"";
-        world.configure_work(timed);
-        let (at, early) = (now(), now() - 60_000);
-        let lines = format!("{{\"id\":\"a\",\"at\":{at}}}\n{{\"id\":\"b\"}}\n{{\"id\":\"c\",\"at\":{early},\"fails\":9}}\n");
-        world.write("lines.jsonl", &lines);
-        assert_eq!(world.run("").await, counts(2, 0, 0, 1, 0, 0), "before the first sweep nothing is too old");
-        sweep_down_to(&world, 1).await;
-        assert_eq!(world.place("c").await, dead("failed"), "the claim of a dead letter stays");
+async fn what_is_older_than_what_was_swept_is_set_aside(world: World) {
+    let timed = "time = \"body:/at\"\nwindow = \"1s\"";
+    world.configure_work(timed);
+    let (at, early) = (now(), now() - 60_000);
+    let lines =
+        format!("{{\"id\":\"a\",\"at\":{at}}}\n{{\"id\":\"b\"}}\n{{\"id\":\"c\",\"at\":{early},\"fails\":9}}\n");
+    world.write("lines.jsonl", &lines);
+    assert_eq!(world.run("").await, counts(2, 0, 0, 1, 0, 0), "before the first sweep nothing is too old");
+    sweep_down_to(&world, 1).await;
+    assert_eq!(world.place("c").await, dead("failed"), "the claim of a dead letter stays");
 
-        world.append("lines.jsonl", format!("{{\"id\":\"never seen\",\"at\":{early}}}\n"));
-        assert_eq!(world.run("--from-start").await, counts(1, 1, 0, 2, 0, 0), "b carries no time and is new again");
-        let letters = [Letter::new("failed", "c").tried(1), Letter::new("stale", "a"), Letter::new("stale", "never seen")];
-        assert_eq!(world.letters().await, letters);
-        assert_eq!((world.place("a").await, world.place("b").await), (Place::Nowhere, Place::Done));
-        let again = world.run("--from-start").await;
-        // `b` may have been swept meanwhile.
-        assert_eq!((again.dead_lettered, again.processed + again.duplicates), (0, 4), "the same again: {again}");
+    world.append("lines.jsonl", format!("{{\"id\":\"never seen\",\"at\":{early}}}\n"));
+    assert_eq!(world.run("--from-start").await, counts(1, 1, 0, 2, 0, 0), "b carries no time and is new again");
+    let letters = [Letter::new("failed", "c").tried(1), Letter::new("stale", "a"), Letter::new("stale", "never seen")];
+    assert_eq!(world.letters().await, letters);
+    assert_eq!((world.place("a").await, world.place("b").await), (Place::Nowhere, Place::Done));
+    let again = world.run("--from-start").await;
+    // `b` may have been swept meanwhile.
+    assert_eq!((again.dead_lettered, again.processed + again.duplicates), (0, 4), "the same again: {again}");
 
-        let letter = world.json("dead list --id a").await.remove(0);
-        let refused = world.fails(1, &format!("dead replay {}", letter["number"])).await;
-        assert!(refused.contains("it is stale: nobody can tell whether it was processed before"), "{refused}");
-        assert!(refused.contains("use --force") && refused.contains("1 dead letter left as they were"), "{refused}");
-        world.done(&format!("dead replay {} --force", letter["number"])).await;
-        assert_eq!(world.place("a").await, Place::Waiting);
-        assert_eq!(world.run("").await.processed, 1, "as it was asked for");
-        assert_eq!(world.effects().await.iter().filter(|id| *id == "a").count(), 2);
+    let letter = world.json("dead list --id a").await.remove(0);
+    let refused = world.fails(1, &format!("dead replay {}", letter["number"])).await;
+    assert!(refused.contains("it is stale: nobody can tell whether it was processed before"), "{refused}");
+    assert!(refused.contains("use --force") && refused.contains("1 dead letter left as they were"), "{refused}");
+    world.done(&format!("dead replay {} --force", letter["number"])).await;
+    assert_eq!(world.place("a").await, Place::Waiting);
+    assert_eq!(world.run("").await.processed, 1, "as it was asked for");
+    assert_eq!(world.effects().await.iter().filter(|id| *id == "a").count(), 2);
 
-        world.configure_work(&format!("{timed}\non_stale = \"process\""));
-        world.append("lines.jsonl", format!("{{\"id\":\"another\",\"at\":{early}}}\n"));
-        assert_eq!(world.run("").await, Counts::processed(1), "where the policy says so");
-    }
+    world.configure_work(&format!("{timed}\non_stale = \"process\""));
+    world.append("lines.jsonl", format!("{{\"id\":\"another\",\"at\":{early}}}\n"));
+    assert_eq!(world.run("").await, Counts::processed(1), "where the policy says so");
+}
 
-    /// The deferred message becomes due while the run lasts: it is tried again in this run, and counts once, by how it ends.
-    async fn a_deferral_that_becomes_due_while_the_run_lasts_keeps_the_order_of_its_key(world: World) {
-        let lines = "{\"id\":\"a\",\"k\":1,\"fails\":1}\n{\"id\":\"b\",\"k\":1}\n{\"id\":\"x\",\"k\":2}\n{\"id\":\"c\",\"k\":1}\n";
-        for (policy, order) in [("hold", ["a", "b", "c"]), ("pass", ["b", "c", "a"])] {
-            world.configure_work(&format!(
-                "from = {{ file = \"lines.jsonl\", follow = true }}\nkey = \"body:/k\"\non_defer = \"{policy}\"\n\
-                 retry = {{ immediate = 0, deferred = [\"1s\"] }}"
-            ));
-            world.write("lines.jsonl", lines);
-            assert_eq!(world.run("--until-idle=3").await, Counts::processed(4), "{policy}");
-            let done = world.effects().await;
-            let of_key: Vec<&String> = done.iter().filter(|id| *id != "x").collect();
-            assert_eq!(of_key, order, "{policy}");
-            world.check_places().await;
-            world.forget_messages().await;
-        }
-    }
-
-    /// What waits from an earlier run is received by the one that takes it up.
-    async fn a_later_run_takes_up_what_waits_and_counts_it(world: World) {
-        world.configure_work("key = \"body:/k\"\nretry = { immediate = 0, deferred = [\"1s\", \"1s\"] }");
-        world.write("lines.jsonl", "{\"id\":\"a\",\"k\":1,\"fails\":2}\n{\"id\":\"b\",\"k\":1}\n");
-        assert_eq!(world.run("").await, counts(0, 0, 0, 0, 2, 0));
-        let waiting = world.json("explain a").await.remove(0);
-        assert_eq!((&waiting["state"], &waiting["waiting"]["attempts"]), (&"waiting".into(), &1.into()), "{waiting}");
-        let refused = world.fails(1, "forget work a").await;
-        assert!(refused.contains("a waits in the inbox of work: it is not done, so it cannot be forgotten"), "{refused}");
-
-        let mut taken_up = Vec::new();
-        until("both are done", async || {
-            taken_up.push(world.run("").await);
-            world.effects().await.len() == 2
-        })
-        .await;
-        taken_up.retain(|counts| *counts != Counts::default());
-        assert_eq!(taken_up, [counts(0, 0, 0, 0, 1, 0), Counts::processed(2)], "the second try, then the third and what stood behind");
-        assert_eq!(world.effects().await, ["a", "b"]);
+/// The deferred message becomes due while the run lasts: it is tried again in this run, and counts once, by how it
+/// ends.
+async fn a_deferral_that_becomes_due_while_the_run_lasts_keeps_the_order_of_its_key(world: World) {
+    let lines =
+        "{\"id\":\"a\",\"k\":1,\"fails\":1}\n{\"id\":\"b\",\"k\":1}\n{\"id\":\"x\",\"k\":2}\n{\"id\":\"c\",\"k\":1}\n";
+    for (policy, order) in [("hold", ["a", "b", "c"]), ("pass", ["b", "c", "a"])] {
+        world.configure_work(&format!(
+            "from = {{ file = \"lines.jsonl\", follow = true }}\nkey = \"body:/k\"\non_defer = \"{policy}\"\n\
+             retry = {{ immediate = 0, deferred = [\"1s\"] }}"
+        ));
+        world.write("lines.jsonl", lines);
+        assert_eq!(world.run("--until-idle=3").await, Counts::processed(4), "{policy}");
+        let done = world.effects().await;
+        let of_key: Vec<&String> = done.iter().filter(|id| *id != "x").collect();
+        assert_eq!(of_key, order, "{policy}");
         world.check_places().await;
-    }
-
-    async fn a_mistyped_pointer_stops_the_run_before_all_is_set_aside_and_nothing_is_lost_by_it(world: World) {
-        let lines: String = (0..250).map(|n| format!("{{\"payment\":\"p{n}\"}}\n")).collect();
-        world.configure_work("");
-        world.write("lines.jsonl", &lines);
-        let said = world.fails(1, "run --json").await;
-        assert!(said.contains("more than half of its last 200 messages ended as missing-id"), "{said}");
-        assert_eq!(world.offset().await, 0, "the position did not move");
-        let set_aside = world.letters().await.len();
-        assert!((101..=250).contains(&set_aside), "{set_aside}");
-
-        world.configure_work("id = \"body:/payment\"");
-        world.done("dead replay --all --reason missing-id").await;
-        assert_eq!(world.letters().await, []);
-        let mended = world.run("").await;
-        assert_eq!((mended.processed, mended.received()), (250, 250 + set_aside as u64), "{mended}");
-        let mut expected: Vec<String> = (0..250).map(|n| format!("p{n}")).collect();
-        expected.sort();
-        assert_eq!(world.effects_sorted().await, expected, "each once");
-        assert_eq!(world.offset().await, lines.len() as u64);
-        world.check_places().await;
-    }
-
-    async fn without_the_brake_the_run_goes_on_to_the_end(world: World) {
-        let lines: String = (0..250).map(|n| format!("{{\"payment\":\"p{n}\"}}\n")).collect();
-        world.configure_work("");
-        world.write("lines.jsonl", &lines);
-        assert_eq!(world.run("--no-brake").await, Counts::dead(250));
-        assert_eq!(world.offset().await, lines.len() as u64);
-        assert_eq!(world.run("--from-start --no-brake").await, Counts::duplicates(250));
-        assert_eq!(world.run("--from-start").await, Counts::duplicates(250), "duplicates do not pull the brake");
-    }
-
-    async fn what_is_no_refusal_does_not_pull_the_brake(world: World) {
-        let file = |line: &dyn Fn(usize) -> String| (0..210).map(|n| line(n) + "\n").collect::<String>();
-        world.configure_work("");
-        world.write("lines.jsonl", file(&|n| format!("{{\"id\":\"{n}\"}}")));
-        assert_eq!(world.run("").await, Counts::processed(210));
-        world.write("lines.jsonl", file(&|n| format!("{{\"id\":\"{n}\",\"other\":true}}")));
-        assert_eq!(world.run("").await, counts(0, 0, 210, 0, 0, 0), "conflicts");
-        world.write("lines.jsonl", file(&|n| format!("{{\"id\":\"f{n}\",\"fails\":1}}")));
-        assert_eq!(world.run("").await, Counts::dead(210), "a failing handler");
-        world.write("lines.jsonl", file(&|n| if n % 3 == 0 { format!("{{\"no\":{n}}}") } else { format!("{{\"id\":\"n{n}\"}}") }));
-        assert_eq!(world.run("").await, counts(140, 0, 0, 70, 0, 0), "a third");
-        world.write("lines.jsonl", file(&|_| "{}".into()).split_inclusive('\n').take(199).collect::<String>());
-        assert_eq!(world.run("").await.dead_lettered, 199, "fewer than are judged");
+        world.forget_messages().await;
     }
 }
+
+/// What waits from an earlier run is received by the one that takes it up.
+async fn a_later_run_takes_up_what_waits_and_counts_it(world: World) {
+    world.configure_work("key = \"body:/k\"\nretry = { immediate = 0, deferred = [\"1s\", \"1s\"] }");
+    world.write("lines.jsonl", "{\"id\":\"a\",\"k\":1,\"fails\":2}\n{\"id\":\"b\",\"k\":1}\n");
+    assert_eq!(world.run("").await, counts(0, 0, 0, 0, 2, 0));
+    let waiting = world.json("explain a").await.remove(0);
+    assert_eq!((&waiting["state"], &waiting["waiting"]["attempts"]), (&"waiting".into(), &1.into()), "{waiting}");
+    let refused = world.fails(1, "forget work a").await;
+    assert!(refused.contains("a waits in the inbox of work: it is not done, so it cannot be forgotten"), "{refused}");
+
+    let mut taken_up = Vec::new();
+    until("both are done", async || {
+        taken_up.push(world.run("").await);
+        world.effects().await.len() == 2
+    })
+    .await;
+    taken_up.retain(|counts| *counts != Counts::default());
+    assert_eq!(
+        taken_up,
+        [counts(0, 0, 0, 0, 1, 0), Counts::processed(2)],
+        "the second try, then the third and what stood behind"
+    );
+    assert_eq!(world.effects().await, ["a", "b"]);
+    world.check_places().await;
+}
+
+async fn a_mistyped_pointer_stops_the_run_before_all_is_set_aside_and_nothing_is_lost_by_it(world: World) {
+    let lines: String = (0..250).map(|n| format!("{{\"payment\":\"p{n}\"}}\n")).collect();
+    world.configure_work("");
+    world.write("lines.jsonl", &lines);
+    let said = world.fails(1, "run --json").await;
+    assert!(said.contains("more than half of its last 200 messages ended as missing-id"), "{said}");
+    assert_eq!(world.offset().await, 0, "the position did not move");
+    let set_aside = world.letters().await.len();
+    assert!((101..=250).contains(&set_aside), "{set_aside}");
+
+    world.configure_work("id = \"body:/payment\"");
+    world.done("dead replay --all --reason missing-id").await;
+    assert_eq!(world.letters().await, []);
+    let mended = world.run("").await;
+    assert_eq!((mended.processed, mended.received()), (250, 250 + set_aside as u64), "{mended}");
+    let mut expected: Vec<String> = (0..250).map(|n| format!("p{n}")).collect();
+    expected.sort();
+    assert_eq!(world.effects_sorted().await, expected, "each once");
+    assert_eq!(world.offset().await, lines.len() as u64);
+    world.check_places().await;
+}
+
+async fn without_the_brake_the_run_goes_on_to_the_end(world: World) {
+    let lines: String = (0..250).map(|n| format!("{{\"payment\":\"p{n}\"}}\n")).collect();
+    world.configure_work("");
+    world.write("lines.jsonl", &lines);
+    assert_eq!(world.run("--no-brake").await, Counts::dead(250));
+    assert_eq!(world.offset().await, lines.len() as u64);
+    assert_eq!(world.run("--from-start --no-brake").await, Counts::duplicates(250));
+    assert_eq!(world.run("--from-start").await, Counts::duplicates(250), "duplicates do not pull the brake");
+}
+
+async fn what_is_no_refusal_does_not_pull_the_brake(world: World) {
+    let file = |line: &dyn Fn(usize) -> String| (0..210).map(|n| line(n) + "\n").collect::<String>();
+    world.configure_work("");
+    world.write("lines.jsonl", file(&|n| format!("{{\"id\":\"{n}\"}}")));
+    assert_eq!(world.run("").await, Counts::processed(210));
+    world.write("lines.jsonl", file(&|n| format!("{{\"id\":\"{n}\",\"other\":true}}")));
+    assert_eq!(world.run("").await, counts(0, 0, 210, 0, 0, 0), "conflicts");
+    world.write("lines.jsonl", file(&|n| format!("{{\"id\":\"f{n}\",\"fails\":1}}")));
+    assert_eq!(world.run("").await, Counts::dead(210), "a failing handler");
+    world.write(
+        "lines.jsonl",
+        file(&|n| if n % 3 == 0 { format!("{{\"no\":{n}}}") } else { format!("{{\"id\":\"n{n}\"}}") }),
+    );
+    assert_eq!(world.run("").await, counts(140, 0, 0, 70, 0, 0), "a third");
+    world.write("lines.jsonl", file(&|_| "{}".into()).split_inclusive('\n').take(199).collect::<String>());
+    assert_eq!(world.run("").await.dead_lettered, 199, "fewer than are judged");
+}
+
+on_both_stores!(
+    what_is_older_than_what_was_swept_is_set_aside,
+    a_deferral_that_becomes_due_while_the_run_lasts_keeps_the_order_of_its_key,
+    a_later_run_takes_up_what_waits_and_counts_it,
+    a_mistyped_pointer_stops_the_run_before_all_is_set_aside_and_nothing_is_lost_by_it,
+    without_the_brake_the_run_goes_on_to_the_end,
+    what_is_no_refusal_does_not_pull_the_brake,
+);
 
 // ---- dead letters, by an operator's hand
 
-on_both_stores! {
-    async fn a_failed_message_is_replayed_when_its_cause_is_mended(world: World) {
-        world.configure_work("window = \"1s\"");
-        world.write("lines.jsonl", "{\"id\":\"a\",\"fails\":1}\n");
-        assert_eq!(world.run("").await, Counts::dead(1));
-        let refused = world.fails(1, "forget work a").await;
-        assert!(refused.contains("a is a dead letter of work: use `dead replay` or `dead discard` first"), "{refused}");
+async fn a_failed_message_is_replayed_when_its_cause_is_mended(world: World) {
+    world.configure_work("window = \"1s\"");
+    world.write("lines.jsonl", "{\"id\":\"a\",\"fails\":1}\n");
+    assert_eq!(world.run("").await, Counts::dead(1));
+    let refused = world.fails(1, "forget work a").await;
+    assert!(refused.contains("a is a dead letter of work: use `dead replay` or `dead discard` first"), "{refused}");
 
-        let number = number_of(&world, "failed").await;
-        let said = world.done(&format!("dead replay {number}")).await.stderr;
-        assert!(said.contains("1 dead letter put back: the next `run` takes them up"), "{said}");
-        assert_eq!((world.place("a").await, world.letters().await), (Place::Waiting, vec![]));
-        assert_eq!(world.run("").await, Counts::dead(1), "its plan begins anew, and ends as before");
+    let number = number_of(&world, "failed").await;
+    let said = world.done(&format!("dead replay {number}")).await.stderr;
+    assert!(said.contains("1 dead letter put back: the next `run` takes them up"), "{said}");
+    assert_eq!((world.place("a").await, world.letters().await), (Place::Waiting, vec![]));
+    assert_eq!(world.run("").await, Counts::dead(1), "its plan begins anew, and ends as before");
 
-        // Its claim is kept however long it lies, so it may be replayed at any age.
-        let first = now();
-        until("its window is over", async || now() > first + 1500).await;
-        world.done("sweep").await;
-        assert_eq!(world.place("a").await, dead("failed"));
-        world.configure_work("window = \"1s\"\n[consumer.work.on.\"*\"]\nsql = \"insert into effect (id) select id from messages\"");
-        let number = number_of(&world, "failed").await;
-        world.done(&format!("dead replay {number}")).await;
-        assert_eq!(world.run("").await, Counts::processed(1));
-        assert_eq!((world.place("a").await, world.letters().await), (Place::Done, vec![]));
-        assert_eq!(world.run("--from-start").await, Counts::duplicates(1), "its window began when it was done");
-        assert_eq!(world.effects().await, ["a"]);
-        let gone = world.fails(1, &format!("dead replay {number}")).await;
-        assert!(gone.contains(&format!("there is no dead letter {number}; `dead list` shows those that there are")), "{gone}");
+    // Its claim is kept however long it lies, so it may be replayed at any age.
+    let first = now();
+    until("its window is over", async || now() > first + 1500).await;
+    world.done("sweep").await;
+    assert_eq!(world.place("a").await, dead("failed"));
+    world.configure_work(
+        "window = \"1s\"\n[consumer.work.on.\"*\"]\nsql = \"insert into effect (id) select id from messages\"",
+    );
+    let number = number_of(&world, "failed").await;
+    world.done(&format!("dead replay {number}")).await;
+    assert_eq!(world.run("").await, Counts::processed(1));
+    assert_eq!((world.place("a").await, world.letters().await), (Place::Done, vec![]));
+    assert_eq!(world.run("--from-start").await, Counts::duplicates(1), "its window began when it was done");
+    assert_eq!(world.effects().await, ["a"]);
+    let gone = world.fails(1, &format!("dead replay {number}")).await;
+    assert!(
+        gone.contains(&format!("there is no dead letter {number}; `dead list` shows those that there are")),
+        "{gone}"
+    );
+}
+
+async fn a_conflict_is_replayed_under_another_id_or_not_at_all(world: World) {
+    world.configure_work("");
+    world.write("lines.jsonl", "{\"id\":\"a\",\"n\":1}\n{\"id\":\"a\",\"n\":2}\n");
+    assert_eq!(world.run("").await, counts(1, 0, 1, 0, 0, 0));
+    let number = number_of(&world, "conflict").await;
+    let refused = world.fails(1, &format!("dead replay {number}")).await;
+    assert!(refused.contains("its id \"a\" is claimed by another message"), "{refused}");
+    assert!(refused.contains("replay it with --as NEW-ID"), "{refused}");
+    let refused = world.fails(1, &format!("dead replay {number} --as a")).await;
+    assert!(refused.contains("its id \"a\" is claimed by another message"), "{refused}");
+    assert_eq!(world.letters().await, [Letter::new("conflict", "a")], "nothing has changed");
+    let bad_id = world.semel(["dead", "replay", &number.to_string(), "--as", ""]).run(LIMIT).await;
+    assert!(bad_id.code() == Some(1) && bad_id.stderr.contains("the message id is empty"), "{bad_id}");
+    let refused = world.fails(1, &format!("dead replay {number} --as {}", "x".repeat(256))).await;
+    assert!(refused.contains("longer than 255 bytes"), "{refused}");
+    for wrong in [format!("dead replay {number} 99 --as b"), "dead replay --all --as b".into(), "dead replay".into()] {
+        world.fails(2, &wrong).await;
     }
 
-    async fn a_conflict_is_replayed_under_another_id_or_not_at_all(world: World) {
-        world.configure_work("");
-        world.write("lines.jsonl", "{\"id\":\"a\",\"n\":1}\n{\"id\":\"a\",\"n\":2}\n");
-        assert_eq!(world.run("").await, counts(1, 0, 1, 0, 0, 0));
-        let number = number_of(&world, "conflict").await;
-        let refused = world.fails(1, &format!("dead replay {number}")).await;
-        assert!(refused.contains("its id \"a\" is claimed by another message"), "{refused}");
-        assert!(refused.contains("replay it with --as NEW-ID"), "{refused}");
-        let refused = world.fails(1, &format!("dead replay {number} --as a")).await;
-        assert!(refused.contains("its id \"a\" is claimed by another message"), "{refused}");
-        assert_eq!(world.letters().await, [Letter::new("conflict", "a")], "nothing has changed");
-        let bad_id = world.semel(["dead", "replay", &number.to_string(), "--as", ""]).run(LIMIT).await;
-        assert!(bad_id.code() == Some(1) && bad_id.stderr.contains("the message id is empty"), "{bad_id}");
-        let refused = world.fails(1, &format!("dead replay {number} --as {}", "x".repeat(256))).await;
-        assert!(refused.contains("longer than 255 bytes"), "{refused}");
-        for wrong in [format!("dead replay {number} 99 --as b"), "dead replay --all --as b".into(), "dead replay".into()] {
-            world.fails(2, &wrong).await;
-        }
+    world.done(&format!("dead replay {number} --as a-2")).await;
+    assert_eq!(world.run("").await, Counts::processed(1));
+    assert_eq!((world.place("a").await, world.place("a-2").await), (Place::Done, Place::Done));
+    assert_eq!(world.effects().await, ["a", "a-2"]);
+    assert_eq!(
+        world.run("--from-start").await,
+        counts(0, 1, 1, 0, 0, 0),
+        "under its own id it is a conflict as before"
+    );
+    world.check_places().await;
+}
 
-        world.done(&format!("dead replay {number} --as a-2")).await;
-        assert_eq!(world.run("").await, Counts::processed(1));
-        assert_eq!((world.place("a").await, world.place("a-2").await), (Place::Done, Place::Done));
-        assert_eq!(world.effects().await, ["a", "a-2"]);
-        assert_eq!(world.run("--from-start").await, counts(0, 1, 1, 0, 0, 0), "under its own id it is a conflict as before");
-        world.check_places().await;
-    }
+async fn a_conflict_takes_the_place_of_a_first_version_that_is_a_dead_letter_itself(world: World) {
+    world.configure_work("");
+    world.write("lines.jsonl", "{\"id\":\"a\",\"fails\":9}\n");
+    assert_eq!(world.run("").await, Counts::dead(1));
+    world.append("lines.jsonl", "{\"id\":\"a\"}\n");
+    assert_eq!(world.run("").await, counts(0, 0, 1, 0, 0, 0));
+    assert_eq!(world.letters().await, [Letter::new("conflict", "a"), Letter::new("failed", "a").tried(1)]);
 
-    async fn a_conflict_takes_the_place_of_a_first_version_that_is_a_dead_letter_itself(world: World) {
-        world.configure_work("");
-        world.write("lines.jsonl", "{\"id\":\"a\",\"fails\":9}\n");
-        assert_eq!(world.run("").await, Counts::dead(1));
-        world.append("lines.jsonl", "{\"id\":\"a\"}\n");
-        assert_eq!(world.run("").await, counts(0, 0, 1, 0, 0, 0));
-        assert_eq!(world.letters().await, [Letter::new("conflict", "a"), Letter::new("failed", "a").tried(1)]);
+    let number = number_of(&world, "conflict").await;
+    world.done(&format!("dead replay {number}")).await;
+    assert_eq!((world.place("a").await, world.letters().await), (Place::Waiting, vec![]), "the first version went");
+    assert_eq!(world.run("").await, Counts::processed(1));
+    assert_eq!(world.effects().await, ["a"]);
+    assert_eq!(world.run("--from-start").await, counts(0, 1, 1, 0, 0, 0), "now the first version is the conflict");
+    world.check_places().await;
+}
 
-        let number = number_of(&world, "conflict").await;
-        world.done(&format!("dead replay {number}")).await;
-        assert_eq!((world.place("a").await, world.letters().await), (Place::Waiting, vec![]), "the first version went");
-        assert_eq!(world.run("").await, Counts::processed(1));
-        assert_eq!(world.effects().await, ["a"]);
-        assert_eq!(world.run("--from-start").await, counts(0, 1, 1, 0, 0, 0), "now the first version is the conflict");
-        world.check_places().await;
-    }
+async fn a_conflict_does_not_take_the_place_of_one_that_waits(world: World) {
+    world.configure_work("retry = { immediate = 0, deferred = [\"1h\"] }\nlanes = 1");
+    world.write("lines.jsonl", "{\"id\":\"a\",\"fails\":9}\n");
+    assert_eq!(world.run("").await, counts(0, 0, 0, 0, 1, 0));
+    world.append("lines.jsonl", "{\"id\":\"a\"}\n");
+    assert_eq!(world.run("").await, counts(0, 0, 1, 0, 0, 0));
+    let number = number_of(&world, "conflict").await;
+    let refused = world.fails(1, &format!("dead replay {number}")).await;
+    assert!(refused.contains("is claimed by another message"), "{refused}");
+    assert_eq!((world.place("a").await, world.letters().await), (Place::Waiting, vec![Letter::new("conflict", "a")]));
+}
 
-    async fn a_conflict_does_not_take_the_place_of_one_that_waits(world: World) {
-        world.configure_work("retry = { immediate = 0, deferred = [\"1h\"] }\nlanes = 1");
-        world.write("lines.jsonl", "{\"id\":\"a\",\"fails\":9}\n");
-        assert_eq!(world.run("").await, counts(0, 0, 0, 0, 1, 0));
-        world.append("lines.jsonl", "{\"id\":\"a\"}\n");
-        assert_eq!(world.run("").await, counts(0, 0, 1, 0, 0, 0));
-        let number = number_of(&world, "conflict").await;
-        let refused = world.fails(1, &format!("dead replay {number}")).await;
-        assert!(refused.contains("is claimed by another message"), "{refused}");
-        assert_eq!((world.place("a").await, world.letters().await), (Place::Waiting, vec![Letter::new("conflict", "a")]));
-    }
+async fn a_message_without_an_id_is_replayed_when_its_place_was_mended_or_it_is_given_one(world: World) {
+    world.configure_work("");
+    world.write("lines.jsonl", "{\"no\":\"a\"}\n{\"other\":\"b\"}\n");
+    assert_eq!(world.run("").await, Counts::dead(2));
+    let refused = world.fails(1, "dead replay --all").await;
+    assert_eq!(
+        refused.matches("it is still missing-id: no message id at body:/id; mend the configuration").count(),
+        2,
+        "{refused}"
+    );
+    assert!(
+        refused.contains("0 dead letters put back") && refused.contains("2 dead letters left as they were"),
+        "{refused}"
+    );
 
-    async fn a_message_without_an_id_is_replayed_when_its_place_was_mended_or_it_is_given_one(world: World) {
-        world.configure_work("");
-        world.write("lines.jsonl", "{\"no\":\"a\"}\n{\"other\":\"b\"}\n");
-        assert_eq!(world.run("").await, Counts::dead(2));
-        let refused = world.fails(1, "dead replay --all").await;
-        assert_eq!(refused.matches("it is still missing-id: no message id at body:/id; mend the configuration").count(), 2, "{refused}");
-        assert!(refused.contains("0 dead letters put back") && refused.contains("2 dead letters left as they were"), "{refused}");
+    world.configure_work("id = \"body:/no\"");
+    let refused = world.fails(1, "dead replay --all").await;
+    assert!(
+        refused.contains("1 dead letter put back") && refused.contains("1 dead letter left as they were"),
+        "{refused}"
+    );
+    let number = number_of(&world, "missing-id").await;
+    world.done(&format!("dead replay {number} --as given")).await;
+    assert_eq!(world.run("").await, Counts::processed(2));
+    assert_eq!(world.effects_sorted().await, ["a", "given"]);
+    assert_eq!((world.place("a").await, world.place("given").await), (Place::Done, Place::Done));
+    assert_eq!(
+        world.run("--from-start").await,
+        counts(0, 1, 0, 1, 0, 0),
+        "the line has no id of its own, and says nothing of the given one"
+    );
+}
 
-        world.configure_work("id = \"body:/no\"");
-        let refused = world.fails(1, "dead replay --all").await;
-        assert!(refused.contains("1 dead letter put back") && refused.contains("1 dead letter left as they were"), "{refused}");
-        let number = number_of(&world, "missing-id").await;
-        world.done(&format!("dead replay {number} --as given")).await;
-        assert_eq!(world.run("").await, Counts::processed(2));
-        assert_eq!(world.effects_sorted().await, ["a", "given"]);
-        assert_eq!((world.place("a").await, world.place("given").await), (Place::Done, Place::Done));
-        assert_eq!(world.run("--from-start").await, counts(0, 1, 0, 1, 0, 0), "the line has no id of its own, and says nothing of the given one");
-    }
-
-    async fn what_cannot_be_replayed_says_why(world: World) {
-        world.configure_work("max_body = 30\nkind = \"body:/do\"\n[consumer.work.on.pay]\nsql = \"insert into effect (id) select id from messages\"");
-        world.write("lines.jsonl", concat!(
+async fn what_cannot_be_replayed_says_why(world: World) {
+    world.configure_work("max_body = 30\nkind = \"body:/do\"\n[consumer.work.on.pay]\nsql = \"insert into effect (id) select id from messages\"");
+    world.write(
+        "lines.jsonl",
+        concat!(
             "{\"id\":\"a\",\"do\":\"play\"}\n",
             "{\"id\":\"b\",\"do\":\"pay\",\"x\":\"0123456789\"}\n",
             "{\"id\":\"c\"\n",
-        ));
-        assert_eq!(world.run("").await, Counts::dead(3));
-        let (unknown, large, broken) =
-            (number_of(&world, "no-handler").await, number_of(&world, "too-large").await, number_of(&world, "undecodable").await);
-        let refused = world.fails(1, &format!("dead replay {large}")).await;
-        assert!(refused.contains("it is still too-large: the body has 38 bytes; the limit is 30 (max_body)"), "{refused}");
-        let refused = world.fails(1, &format!("dead replay {broken} --as c")).await;
-        assert!(refused.contains("it is still undecodable: the body is not JSON"), "{refused}");
-        let refused = world.fails(1, &format!("dead replay {unknown} --as other")).await;
-        assert!(refused.contains("it has an id and the claim of it; replay it without --as"), "{refused}");
-        for verb in ["replay", "discard", "show"] {
-            let refused = world.fails(1, &format!("dead {verb} 999999")).await;
-            assert!(refused.contains("there is no dead letter 999999"), "{refused}");
-        }
-        assert_eq!(world.letters().await.len(), 3, "nothing has changed");
-
-        // A message whose kind has a handler now.
-        world.configure_work("kind = \"body:/do\"\n[consumer.work.on.play]\nsql = \"insert into effect (id) select id from messages\"");
-        world.done(&format!("dead replay {unknown}")).await;
-        assert_eq!(world.run("").await, Counts::processed(1));
-        assert_eq!(world.place("a").await, Place::Done);
-
-        // A limit that was raised: the whole body was kept, for it is short.
-        world.configure_work("kind = \"body:/do\"\n[consumer.work.on.pay]\nsql = \"insert into effect (id) select id from messages\"");
-        world.done(&format!("dead replay {large}")).await;
-        assert_eq!(world.run("").await, Counts::processed(1));
-        assert_eq!(world.place("b").await, Place::Done);
-        // Of a long one only the beginning was.
-        world.append("lines.jsonl", format!("{{\"id\":\"long\",\"do\":\"pay\",\"x\":\"{}\"}}\n", "y".repeat(1024 * 1024)));
-        assert_eq!(world.run("").await, Counts::dead(1));
-        let cut = number_of(&world, "too-large").await;
-        let refused = world.fails(1, &format!("dead replay {cut} --as other")).await;
-        assert!(refused.contains("only the first 64 KiB of its 1048607 bytes were kept; raise max_body and let the producer send it again"), "{refused}");
-
-        // A consumer that is not in the file has no place where its ids are.
-        world.configure(&semel_tests::cli_world::work("").replace("consumer.work", "consumer.other"));
-        let refused = world.fails(1, &format!("dead replay {broken}")).await;
-        assert!(refused.contains("it belongs to consumer work, which is not in semel.toml"), "{refused}");
+        ),
+    );
+    assert_eq!(world.run("").await, Counts::dead(3));
+    let (unknown, large, broken) = (
+        number_of(&world, "no-handler").await,
+        number_of(&world, "too-large").await,
+        number_of(&world, "undecodable").await,
+    );
+    let refused = world.fails(1, &format!("dead replay {large}")).await;
+    assert!(refused.contains("it is still too-large: the body has 38 bytes; the limit is 30 (max_body)"), "{refused}");
+    let refused = world.fails(1, &format!("dead replay {broken} --as c")).await;
+    assert!(refused.contains("it is still undecodable: the body is not JSON"), "{refused}");
+    let refused = world.fails(1, &format!("dead replay {unknown} --as other")).await;
+    assert!(refused.contains("it has an id and the claim of it; replay it without --as"), "{refused}");
+    for verb in ["replay", "discard", "show"] {
+        let refused = world.fails(1, &format!("dead {verb} 999999")).await;
+        assert!(refused.contains("there is no dead letter 999999"), "{refused}");
     }
+    assert_eq!(world.letters().await.len(), 3, "nothing has changed");
 
-    async fn discarding_keeps_the_id_where_there_was_a_claim(world: World) {
-        world.configure_work("");
-        world.write("lines.jsonl", "{\"id\":\"a\",\"fails\":9}\n{\"no\":\"b\"}\n{\"id\":\"c\",\"n\":1}\n{\"id\":\"c\",\"n\":2}\n");
-        assert_eq!(world.run("").await, counts(1, 0, 1, 2, 0, 0));
-        let said = world.done("dead discard --all --reason failed").await.stderr;
-        assert!(said.contains("1 dead letter discarded"), "{said}");
-        assert_eq!(world.place("a").await, Place::Done, "its claim stands alone: it is done with");
-        world.done("dead discard --all").await;
-        assert_eq!(world.letters().await, []);
-        assert_eq!(world.run("--from-start").await, counts(0, 2, 1, 1, 0, 0), "without a claim it is set aside again");
-        assert_eq!(world.effects().await, ["c"]);
-        assert_eq!(world.done("dead discard --all --reason stale").await.stderr.lines().last(), Some("0 dead letters discarded"));
-    }
+    // A message whose kind has a handler now.
+    world.configure_work(
+        "kind = \"body:/do\"\n[consumer.work.on.play]\nsql = \"insert into effect (id) select id from messages\"",
+    );
+    world.done(&format!("dead replay {unknown}")).await;
+    assert_eq!(world.run("").await, Counts::processed(1));
+    assert_eq!(world.place("a").await, Place::Done);
 
-    async fn only_what_is_done_can_be_forgotten_and_then_its_next_copy_is_new(world: World) {
-        world.configure_work("");
-        world.write("lines.jsonl", "{\"id\":\"a\"}\n");
-        assert_eq!(world.run("").await, Counts::processed(1));
-        let said = world.done("forget work a").await.stderr;
-        assert_eq!(said, "work has forgotten a: its next copy is processed as new\n");
-        assert_eq!(world.place("a").await, Place::Nowhere);
-        for (consumer, id) in [("work", "a"), ("work", "A"), ("nobody", "a")] {
-            let said = world.fails(1, &format!("forget {consumer} {id}")).await;
-            assert_eq!(said, format!("semel: {consumer} does not know {id}, so there is nothing to forget\n"));
-        }
-        assert_eq!(world.run("--from-start").await, Counts::processed(1));
-        assert_eq!(world.effects().await, ["a", "a"]);
-    }
+    // A limit that was raised: the whole body was kept, for it is short.
+    world.configure_work(
+        "kind = \"body:/do\"\n[consumer.work.on.pay]\nsql = \"insert into effect (id) select id from messages\"",
+    );
+    world.done(&format!("dead replay {large}")).await;
+    assert_eq!(world.run("").await, Counts::processed(1));
+    assert_eq!(world.place("b").await, Place::Done);
+    // Of a long one only the beginning was.
+    world.append("lines.jsonl", format!("{{\"id\":\"long\",\"do\":\"pay\",\"x\":\"{}\"}}\n", "y".repeat(1024 * 1024)));
+    assert_eq!(world.run("").await, Counts::dead(1));
+    let cut = number_of(&world, "too-large").await;
+    let refused = world.fails(1, &format!("dead replay {cut} --as other")).await;
+    assert!(
+        refused.contains(
+            "only the first 64 KiB of its 1048607 bytes were kept; raise max_body and let the producer send it again"
+        ),
+        "{refused}"
+    );
+
+    // A consumer that is not in the file has no place where its ids are.
+    world.configure(&semel_tests::cli_world::work("").replace("consumer.work", "consumer.other"));
+    let refused = world.fails(1, &format!("dead replay {broken}")).await;
+    assert!(refused.contains("it belongs to consumer work, which is not in semel.toml"), "{refused}");
 }
+
+async fn discarding_keeps_the_id_where_there_was_a_claim(world: World) {
+    world.configure_work("");
+    world.write(
+        "lines.jsonl",
+        "{\"id\":\"a\",\"fails\":9}\n{\"no\":\"b\"}\n{\"id\":\"c\",\"n\":1}\n{\"id\":\"c\",\"n\":2}\n",
+    );
+    assert_eq!(world.run("").await, counts(1, 0, 1, 2, 0, 0));
+    let said = world.done("dead discard --all --reason failed").await.stderr;
+    assert!(said.contains("1 dead letter discarded"), "{said}");
+    assert_eq!(world.place("a").await, Place::Done, "its claim stands alone: it is done with");
+    world.done("dead discard --all").await;
+    assert_eq!(world.letters().await, []);
+    assert_eq!(world.run("--from-start").await, counts(0, 2, 1, 1, 0, 0), "without a claim it is set aside again");
+    assert_eq!(world.effects().await, ["c"]);
+    assert_eq!(
+        world.done("dead discard --all --reason stale").await.stderr.lines().last(),
+        Some("0 dead letters discarded")
+    );
+}
+
+async fn only_what_is_done_can_be_forgotten_and_then_its_next_copy_is_new(world: World) {
+    world.configure_work("");
+    world.write("lines.jsonl", "{\"id\":\"a\"}\n");
+    assert_eq!(world.run("").await, Counts::processed(1));
+    let said = world.done("forget work a").await.stderr;
+    assert_eq!(said, "work has forgotten a: its next copy is processed as new\n");
+    assert_eq!(world.place("a").await, Place::Nowhere);
+    for (consumer, id) in [("work", "a"), ("work", "A"), ("nobody", "a")] {
+        let said = world.fails(1, &format!("forget {consumer} {id}")).await;
+        assert_eq!(said, format!("semel: {consumer} does not know {id}, so there is nothing to forget\n"));
+    }
+    assert_eq!(world.run("--from-start").await, Counts::processed(1));
+    assert_eq!(world.effects().await, ["a", "a"]);
+}
+
+on_both_stores!(
+    a_failed_message_is_replayed_when_its_cause_is_mended,
+    a_conflict_is_replayed_under_another_id_or_not_at_all,
+    a_conflict_takes_the_place_of_a_first_version_that_is_a_dead_letter_itself,
+    a_conflict_does_not_take_the_place_of_one_that_waits,
+    a_message_without_an_id_is_replayed_when_its_place_was_mended_or_it_is_given_one,
+    what_cannot_be_replayed_says_why,
+    discarding_keeps_the_id_where_there_was_a_claim,
+    only_what_is_done_can_be_forgotten_and_then_its_next_copy_is_new,
+);
 
 // ---- what needs a particular moment
 
-on_both_stores! {
-    async fn a_message_that_kills_the_process_ends_as_crashed(world: World) {
-        world.configure_work("max_crashes = 2");
-        world.write("lines.jsonl", "{\"id\":\"a\"}\n");
-        // The first death is nobody's fault yet: only from then on is written down who was at work.
-        for _ in 0..3 {
-            let killed = world.semel(["run", "--json"]).env("SEMEL_CRASH_AT", "after-handle").run(LIMIT).await;
-            assert_eq!((killed.code(), &*killed.stdout), (None, ""), "{killed}");
-        }
-        world.append("lines.jsonl", "{\"id\":\"b\"}\n");
-        assert_eq!(world.run("").await, counts(1, 0, 0, 1, 0, 0));
-        assert_eq!((world.place("a").await, world.place("b").await), (dead("crashed"), Place::Done));
-        assert_eq!(world.effects().await, ["b"]);
-        world.check_places().await;
-        assert_eq!(world.run("--from-start").await, Counts::duplicates(2));
-        let number = number_of(&world, "crashed").await;
-        world.done(&format!("dead replay {number}")).await;
-        assert_eq!(world.run("").await, Counts::processed(1), "replayed, its crashes count no more");
+async fn a_message_that_kills_the_process_ends_as_crashed(world: World) {
+    world.configure_work("max_crashes = 2");
+    world.write("lines.jsonl", "{\"id\":\"a\"}\n");
+    // The first death is nobody's fault yet: only from then on is written down who was at work.
+    for _ in 0..3 {
+        let killed = world.semel(["run", "--json"]).env("SEMEL_CRASH_AT", "after-handle").run(LIMIT).await;
+        assert_eq!((killed.code(), &*killed.stdout), (None, ""), "{killed}");
     }
+    world.append("lines.jsonl", "{\"id\":\"b\"}\n");
+    assert_eq!(world.run("").await, counts(1, 0, 0, 1, 0, 0));
+    assert_eq!((world.place("a").await, world.place("b").await), (dead("crashed"), Place::Done));
+    assert_eq!(world.effects().await, ["b"]);
+    world.check_places().await;
+    assert_eq!(world.run("--from-start").await, Counts::duplicates(2));
+    let number = number_of(&world, "crashed").await;
+    world.done(&format!("dead replay {number}")).await;
+    assert_eq!(world.run("").await, Counts::processed(1), "replayed, its crashes count no more");
 }
+
+on_both_stores!(a_message_that_kills_the_process_ends_as_crashed);
 
 /// On PostgreSQL only.
 async fn on_postgresql() -> Option<World> {

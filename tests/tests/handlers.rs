@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use semel_tests::base::Kind;
 use semel_tests::laboratory::{Laboratory, Letter};
-use semel_tests::shop::LIMIT;
+use semel_tests::payments::Payments;
+use semel_tests::random::Random;
+use semel_tests::shop::{LIMIT, Rules, Shop, Summary, TRIES};
 
 const LAB: &str = env!("CARGO_BIN_EXE_lab");
 const SEMEL: &str = env!("CARGO_BIN_EXE_semel-probed");
@@ -100,10 +102,10 @@ acts! {
 }
 
 /// The supervisor starts it again each time. The first death is not counted, for nobody knew yet whom to watch.
-async fn killed(kind: Kind) -> Option<()> {
+async fn killed(kind: Kind, act: &'static str) -> Option<()> {
     for neighbours in [0, 15] {
-        let laboratory =
-            check(kind, "abort", TIMEOUT, End::Dead("crashed", "killed the process 3 times"), neighbours).await?;
+        let end = End::Dead("crashed", "killed the process 3 times");
+        let laboratory = check(kind, act, TIMEOUT, end, neighbours).await?;
         let again = laboratory.lab(TIMEOUT).run(LIMIT).await;
         assert_eq!(again.code(), Some(0), "it is over: {again}");
     }
@@ -112,12 +114,22 @@ async fn killed(kind: Kind) -> Option<()> {
 
 #[tokio::test]
 async fn on_sqlite_a_message_that_kills_the_process_is_set_aside_after_three_deaths_that_were_its_own() {
-    killed(Kind::Sqlite).await;
+    killed(Kind::Sqlite, "abort").await;
+}
+
+#[tokio::test]
+async fn on_sqlite_a_message_that_kills_the_process_when_it_is_taken_from_the_inbox_is_set_aside_too() {
+    killed(Kind::Sqlite, "later-abort").await;
 }
 
 #[tokio::test]
 async fn on_postgres_a_message_that_kills_the_process_is_set_aside_after_three_deaths_that_were_its_own() {
-    killed(Kind::Postgres).await;
+    killed(Kind::Postgres, "abort").await;
+}
+
+#[tokio::test]
+async fn on_postgres_a_message_that_kills_the_process_when_it_is_taken_from_the_inbox_is_set_aside_too() {
+    killed(Kind::Postgres, "later-abort").await;
 }
 
 /// Two bad ones among many, and none is taken for the other.
@@ -177,4 +189,94 @@ async fn on_postgres_no_backend_works_on_after_the_time_limit_of_its_handler() {
     assert!(oldest < 2_500, "a query that had a second worked for {oldest} ms");
     // The program is gone, and with it what its last connection still worked on.
     laboratory.base.wait_for_number(&format!("select 1::bigint where ({OLDEST}) = 0"), 1, Duration::from_secs(2)).await;
+}
+
+// ---- what is nobody's fault
+
+/// Everything is booked at the first try, whatever the database says in between.
+async fn is_no_try(shop: &Shop, what: &str) {
+    let good = shop.payments.good.len() as u64;
+    let finished = shop.run().run(LIMIT).await;
+    let summary = Summary::of(&finished);
+    assert_eq!((summary.processed, summary.dead_lettered, summary.deferred), (good, 0, 0), "{what}: {finished}");
+    assert_eq!(shop.violations().await, [], "{what}");
+    assert_eq!(shop.base.number(TRIES).await, 1, "{what} is no failed try");
+}
+
+#[tokio::test]
+async fn on_postgres_a_serialization_failure_in_a_statement_or_at_commit_is_run_again_and_is_no_try() {
+    // The answer of a sequence is not rolled back, so that the seventh insert goes through, whoever makes it.
+    const FAILURES: &str = "
+        create sequence failures;
+        create function fail_some_times() returns trigger language plpgsql as $$ begin
+          if nextval('failures') <= 6 then raise exception 'as asked' using errcode = '40001'; end if;
+          return null;
+        end $$;";
+    const TRIGGERS: [&str; 2] = [
+        "create trigger fail after insert on ledger for each statement execute function fail_some_times()",
+        "create constraint trigger fail after insert on ledger deferrable initially deferred
+         for each row execute function fail_some_times()",
+    ];
+    for trigger in TRIGGERS {
+        let payments = Payments::plain(60, &mut Random::seeded(41));
+        let Some(shop) = Shop::open(Kind::Postgres, SEMEL, &Rules::default(), payments).await else { return };
+        assert_eq!(shop.semel(&["migrate"]).run(LIMIT).await.code(), Some(0));
+        shop.base.execute(&format!("{FAILURES} {trigger}")).await;
+        is_no_try(&shop, trigger).await;
+        assert!(shop.base.number("select last_value from failures").await > 6, "it failed as often as it was to");
+    }
+}
+
+#[tokio::test]
+async fn on_postgres_deadlocks_between_lanes_are_run_again_and_are_no_tries() {
+    // Each payment touches both rows, half of them in one order and half in the other.
+    const SHARED: &str = "
+        create table shared (account text primary key, touched bigint not null default 0);
+        insert into shared (account) values ('left'), ('right');
+        create function touch_both() returns void language plpgsql as $$
+          declare payment record;
+          begin
+            for payment in select (body->>'amount')::bigint % 2 = 0 as even from messages loop
+              update shared set touched = touched + 1 where account = case when payment.even then 'left' else 'right' end;
+              perform pg_sleep(0.002);
+              update shared set touched = touched + 1 where account = case when payment.even then 'right' else 'left' end;
+            end loop;
+          end $$;
+        do $$ begin
+          execute format('alter database %I set deadlock_timeout = 20', current_database());
+        end $$;";
+    let payments = Payments::plain(150, &mut Random::seeded(42));
+    let rules = Rules { keyed: false, max_batch: 10, last: "select touch_both()", ..Rules::default() };
+    let Some(shop) = Shop::open(Kind::Postgres, SEMEL, &rules, payments).await else { return };
+    assert_eq!(shop.semel(&["migrate"]).run(LIMIT).await.code(), Some(0));
+    shop.base.execute(SHARED).await;
+    is_no_try(&shop, "a deadlock").await;
+    assert_eq!(shop.base.number("select cast(sum(touched) as bigint) from shared").await, 300);
+    const DEADLOCKS: &str = "select deadlocks from pg_stat_database where datname = current_database()";
+    shop.base.wait_for_number(DEADLOCKS, 1, Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn on_postgres_nothing_is_held_between_two_tries() {
+    // A transaction that has written or locked something, and for how long.
+    const HELD: &str = "select coalesce(max(extract(epoch from clock_timestamp() - xact_start) * 1000), 0)::bigint
+        from pg_stat_activity a where datname = current_database() and pid <> pg_backend_pid()
+        and (backend_xid is not null or exists (select from pg_locks l where l.pid = a.pid and l.locktype = 'relation'))";
+    let mut payments = Payments::default();
+    payments.add_for("pay-frozen", "payment.frozen", "jana", &mut Random::seeded(43));
+    // The pauses grow to seconds.
+    let rules = Rules { immediate: 20, ..Rules::default() };
+    let Some(shop) = Shop::open(Kind::Postgres, SEMEL, &rules, payments).await else { return };
+    assert_eq!(shop.semel(&["migrate"]).run(LIMIT).await.code(), Some(0));
+    shop.base.execute("insert into frozen (account) values ('jana')").await;
+    let running = shop.run().spawn();
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(4) {
+        let held = shop.base.number(HELD).await;
+        assert!(held < 500, "something is held for {held} ms");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    running.sigterm();
+    let finished = running.wait(LIMIT).await;
+    assert_eq!(finished.code(), Some(0), "{finished}");
 }

@@ -212,6 +212,37 @@ async fn on_postgres_a_handler_that_never_ends_is_rolled_back_after_the_grace() 
     after_the_grace(Kind::Postgres).await;
 }
 
+/// In a run after an unclean end the message is watched, and what is found open after another unclean end is a crash of
+/// its own. A stop that cut it off is none, and one crash would be too many here.
+async fn watched(kind: Kind) -> Option<()> {
+    let shop = with_an_endless_one(kind, "grace = \"200ms\"\ntimeout = \"5m\"\nmax_crashes = 1").await?;
+    for _ in 0..2 {
+        let unwatched = shop.run().spawn();
+        wait_until_endless(&shop, &unwatched).await;
+        unwatched.kill9().await;
+        wait_until_nothing_is_left(&shop).await;
+        let watched = shop.run().spawn();
+        watched.wait_for_line("did not end well", LIMIT).await;
+        wait_until_endless(&shop, &watched).await;
+        watched.sigterm();
+        let finished = watched.wait(SOON).await;
+        assert_eq!(finished.code(), Some(0), "{finished}");
+        wait_until_nothing_is_left(&shop).await;
+    }
+    is_made_good(&shop).await;
+    Some(())
+}
+
+#[tokio::test]
+async fn on_sqlite_a_stop_that_cuts_off_a_watched_message_is_no_crash_of_it() {
+    watched(Kind::Sqlite).await;
+}
+
+#[tokio::test]
+async fn on_postgres_a_stop_that_cuts_off_a_watched_message_is_no_crash_of_it() {
+    watched(Kind::Postgres).await;
+}
+
 async fn at_once(kind: Kind, by_interrupt: bool) -> Option<()> {
     let shop = with_an_endless_one(kind, "timeout = \"5m\"").await?;
     let running = with_id(PROGRAM, &shop).spawn();

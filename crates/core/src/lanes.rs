@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// An idle connection is closed after this long.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 /// A store that answers nothing for this long, beyond what a transaction may take, counts as unreachable.
-const SILENCE_MAX: Duration = Duration::from_secs(15);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(15);
 
 pub(crate) struct Lanes<S: Store> {
     pub(crate) store: S,
@@ -77,6 +77,11 @@ impl<S: Store> Lanes<S> {
         Ok(())
     }
 
+    /// Whether the store answers a new connection within this time; beside the lanes, which may all be in use.
+    pub(crate) async fn answers(&self, limit: Duration) -> Result<(), StoreError> {
+        in_time(limit, self.store.connect()).await.map(drop)
+    }
+
     pub(crate) async fn begin(self: &Arc<Self>, claims: &Claims<'_>) -> Result<(Open<S>, Claimed), StoreError> {
         let slot = self.slot().await;
         let limit = SILENCE_MAX + claims.time_limit;
@@ -131,7 +136,10 @@ impl<S: Store> DerefMut for Guest<S> {
     }
 }
 
-async fn in_time<T>(limit: Duration, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(crate) async fn in_time<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     match tokio::time::timeout(limit, work).await {
         Ok(answer) => answer,
         Err(_) => {
@@ -139,6 +147,20 @@ async fn in_time<T>(limit: Duration, work: impl Future<Output = Result<T, StoreE
         }
     }
 }
+
+/// Asks the store's records on a lane of its own, and gives the lane back. A connection that gives no answer is closed, not waited for.
+macro_rules! ask {
+    ($lanes:expr, $lane:ident => $question:expr) => {{
+        let mut guest = $lanes.guest().await?;
+        let answer = {
+            let $lane = &mut *guest;
+            crate::lanes::in_time(crate::lanes::SILENCE_MAX, $question).await?
+        };
+        guest.done();
+        answer
+    }};
+}
+pub(crate) use ask;
 
 async fn close_idle<S: Store>(lanes: Weak<Lanes<S>>) {
     loop {

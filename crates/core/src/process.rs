@@ -10,7 +10,7 @@ use crate::error::{HandlerError, HandlerResult, Wish};
 use crate::handler::Handled;
 use crate::identity::{Incoming, Refused};
 use crate::inbox::{Retried, Waiting};
-use crate::lanes::{Lanes, Open};
+use crate::lanes::{Lanes, Open, SILENCE_MAX, in_time};
 use crate::permit::{AckPermit, Outcome};
 use crate::probe;
 use crate::records::Records;
@@ -216,7 +216,7 @@ impl<S: Store> Passage<S> {
         if !fresh.iter().any(|at| timed(at).is_some_and(|time| time <= near)) {
             return Ok(());
         }
-        let floor = open.lane().floor(self.consumer).await.map_err(before_work)?;
+        let floor = in_time(SILENCE_MAX, open.lane().floor(self.consumer)).await.map_err(before_work)?;
         let Some(limit) = floor.map(|floor| floor.plus(self.skew())) else { return Ok(()) };
         let stale: Vec<usize> =
             fresh.iter().copied().filter(|at| timed(at).is_some_and(|time| time <= limit)).collect();
@@ -238,7 +238,7 @@ impl<S: Store> Passage<S> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let held = open.lane().held_keys(self.consumer, &keys).await.map_err(before_work)?;
+        let held = in_time(SILENCE_MAX, open.lane().held_keys(self.consumer, &keys)).await.map_err(before_work)?;
         Ok(fresh.iter().copied().filter(|&at| key(at).is_some_and(|key| held.iter().any(|held| held == key))).collect())
     }
 
@@ -260,9 +260,12 @@ impl<S: Store> Passage<S> {
     /// Ends a transaction whose work failed. Whether the store is down is told by semel's own connection, not by the error (law 14).
     async fn stop(&self, open: Open<S>, failure: Failure) -> Stopped {
         let Failure::Error(error) = failure else {
-            // A query may still run: the connection is closed, not asked (law 13).
+            // A query may still run: the connection is closed, not asked (law 13). A store that fell silent looks like a slow handler.
             drop(open);
-            return Stopped::Failed(failure);
+            return match (&failure, self.lanes.answers(ANSWER_MAX).await) {
+                (Failure::TimedOut(_), Err(error)) if error.trouble == Trouble::Unreachable => Stopped::Broken(error),
+                _ => Stopped::Failed(failure),
+            };
         };
         let trouble = S::trouble(&*error.source);
         match open.rollback().await {
@@ -366,9 +369,9 @@ impl<S: Store> Passage<S> {
         }
     }
 
-    /// An attempt that failed is over, though the message is not.
-    pub(crate) async fn close_attempt(&self, id: &str) -> Result<(), Stopped> {
-        let writes = Writes { closed: vec![id.to_owned()], ..Writes::default() };
+    /// Attempts that are over, though their messages may not be.
+    pub(crate) async fn close_attempts(&self, ids: Vec<String>) -> Result<(), Stopped> {
+        let writes = Writes { closed: ids, ..Writes::default() };
         let (open, _) = self.begin(&[], ClaimWait::Claim(TWIN_WAIT)).await?;
         self.commit(open, &writes, &[]).await.map(drop)
     }
@@ -413,6 +416,8 @@ impl<S: Store> Passage<S> {
     }
 }
 
+/// How long the store may take to answer when a handler ran over its time, before it counts as out.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// How long a twin is waited for (law 8).
 pub(crate) const TWIN_WAIT: Duration = Duration::from_secs(5);
 

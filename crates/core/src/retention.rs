@@ -1,7 +1,7 @@
 //! Retention (laws 24 and 25): on by default, on its own timer, in bounded steps, and never as part of a message's transaction.
 
 use crate::claim::ConsumerNumber;
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, in_time};
 use crate::records::Records;
 use crate::store::{Store, StoreError};
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// Claims deleted in one step.
 pub const SWEEP_ROWS: u32 = 10_000;
+/// A step that takes longer is given up, and tried again with the next round.
+const STEP_MAX: Duration = Duration::from_secs(120);
 
 /// Sweeps one consumer's old claims until none is left, and answers how many there were.
 pub(crate) async fn sweep<S: Store>(
@@ -19,7 +21,7 @@ pub(crate) async fn sweep<S: Store>(
     let mut deleted = 0;
     loop {
         let mut lane = lanes.guest().await?;
-        let step = lane.sweep(consumer, window, SWEEP_ROWS).await?;
+        let step = in_time(STEP_MAX, lane.sweep(consumer, window, SWEEP_ROWS)).await?;
         lane.done();
         deleted += step.deleted;
         if !step.more {

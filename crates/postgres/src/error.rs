@@ -118,6 +118,8 @@ impl Fault {
             Fault::Busy => Trouble::Busy,
             // A handler's own missing table is its own fault; semel's statements name nothing but semel's tables.
             Fault::Missing if whose == Whose::Semel => Trouble::Schema,
+            // Nothing of a full disk is a message's fault.
+            Fault::Disk if whose == Whose::Semel => Trouble::Unreachable,
             _ => Trouble::Other,
         }
     }

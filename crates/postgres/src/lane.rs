@@ -133,7 +133,7 @@ impl PostgresLane {
             }
             if taken.ids.len() - before < new.len() {
                 let missing: Vec<&str> = new.iter().map(|key| key.id).filter(|id| !taken.ids.contains(*id)).collect();
-                known = Known::of(&mut self.conn, *consumer, &missing).await?;
+                known = Known::of(&mut self.conn, *consumer, &missing, back).await?;
             }
         }
         self.transaction = taken.transaction;
@@ -166,7 +166,7 @@ impl PostgresLane {
     async fn end_proved(&mut self, number: u64) -> Result<(), StoreError> {
         self.check_depth()?;
         transaction::end(&mut self.conn, number).await.map_err(|error| match code(&error) {
-            Some("22012") => StoreError::new(Trouble::Other, ENDED),
+            Some("2203A") => StoreError::new(Trouble::Other, ENDED),
             Some("25P02" | "25P03") => proof_error(error),
             _ => store_error("commit", error),
         })?;
@@ -185,6 +185,10 @@ impl PostgresLane {
     /// error: so the proof stands before the writes, which must not be made outside a transaction either.
     async fn prove(&mut self) -> Result<(), StoreError> {
         self.check_depth()?;
+        if self.transaction.is_none() && !self.marked {
+            // Everything was known, so nobody's work ran. Fails in an aborted transaction and outside any.
+            sqlx::raw_sql("SAVEPOINT semel_proof").execute(&mut self.conn).await.map_err(proof_error)?;
+        }
         let proof = sqlx::query_scalar(include_str!("../sql/prove.sql"))
             .bind(&self.transaction)
             .bind(self.marked.then(|| self.mark()))
@@ -376,11 +380,13 @@ impl Known {
         conn: &mut PgConnection,
         consumer: ConsumerNumber,
         ids: &[&str],
+        lock_timeout: Option<&str>,
     ) -> Result<Known, StoreError> {
-        type Row = (Option<Vec<String>>, Option<Vec<Vec<u8>>>, Option<Vec<i16>>, bool);
-        let (ids, digests, versions, keys_held): Row = sqlx::query_as(include_str!("../sql/verdicts.sql"))
+        type Row = (Option<Vec<String>>, Option<Vec<Vec<u8>>>, Option<Vec<i16>>, bool, Option<String>);
+        let (ids, digests, versions, keys_held, _): Row = sqlx::query_as(include_str!("../sql/verdicts.sql"))
             .bind(consumer.0)
             .bind(ids)
+            .bind(lock_timeout)
             .fetch_one(conn)
             .await
             .map_err(|error| store_error("read what was claimed", error))?;

@@ -13,7 +13,7 @@ pub(crate) async fn look(
     keys: &[ClaimKey<'_>],
 ) -> Result<Claimed, StoreError> {
     let ids: Vec<&str> = keys.iter().filter(|key| key.waiting.is_none()).map(|key| key.id).collect();
-    let known = if ids.is_empty() { Known::default() } else { Known::of(conn, consumer, &ids).await? };
+    let known = if ids.is_empty() { Known::default() } else { Known::of(conn, consumer, &ids, None).await? };
     let waiting: Vec<(&str, i32)> =
         keys.iter().filter_map(|key| Some((key.id, convert::count(key.waiting?)))).collect();
     let (still, held) =

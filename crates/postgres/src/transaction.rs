@@ -19,7 +19,7 @@ pub(crate) async fn begin_anew(conn: &mut PgConnection, text: &str) -> sqlx::Res
 }
 
 /// Proves that the open transaction is number `number` and not aborted, commits it, and opens another one, in one round trip. The depth stays 1.
-/// Where the proof fails, it fails with a division by zero (22012), or with 25P02 in an aborted transaction.
+/// Where the proof fails, it fails with 2203A, or with 25P02 in an aborted transaction.
 pub(crate) async fn end(conn: &mut PgConnection, number: u64) -> sqlx::Result<()> {
     debug_assert_eq!(depth(conn), 1);
     let text = include_str!("../sql/end.sql").replace(":number", &number.to_string());

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Database, begin, bury, execute, key, let_wait, letter, print, process, waiting, waiting_key};
+use common::{Database, begin, bury, execute, key, let_wait, letter, outside, print, process, waiting, waiting_key};
 use semel_core::{
     Attempt, Claim, ClaimKey, ConsumerNumber, Cut, DeadFilter, DeadLetter, Discarded, Envelope, Fingerprint, Forgotten,
     Instance, Lane, Positions, Reason, Records, Replayed, Retried, SweptStep, Timestamp, VARIANTS_MAX, Waiting, Writes,
@@ -105,7 +105,7 @@ async fn no_time_zone_shifts_a_time() {
     let mut conn = database.conn().await;
     execute(&mut conn, &format!("alter database {} set timezone = 'Europe/Berlin'", database.name())).await;
     let (mut lane, consumer) = registered(&database).await;
-    execute(lane.conn(), "set timezone = 'America/New_York'").await;
+    execute(outside(&mut lane).await, "set timezone = 'America/New_York'").await;
     let time = Timestamp::from_millis(1_711_846_799_999); // a moment before the clocks change
     let keys = [ClaimKey { time: Some(time), ..key("a", "") }];
     begin(&mut lane, consumer, &keys).await;
@@ -127,7 +127,11 @@ async fn no_time_zone_shifts_a_time() {
     assert!(next <= HOUR && next > HOUR - Duration::from_secs(60));
 
     // The floor too.
-    execute(lane.conn(), "update semel.claim set claimed_at = now() - interval '2 hours' where message_id = 'a'").await;
+    execute(
+        outside(&mut lane).await,
+        "update semel.claim set claimed_at = now() - interval '2 hours' where message_id = 'a'",
+    )
+    .await;
     assert_eq!(lane.sweep(consumer, HOUR, 10).await.unwrap(), SweptStep { deleted: 1, more: false });
     assert_eq!(lane.floor(consumer).await.unwrap(), Some(time));
 }
@@ -168,7 +172,7 @@ async fn positions_processes_attempts() {
 
     let me = Instance { id: "me".into(), place: "here".into(), process: u32::MAX, started: u64::MAX };
     lane.beat(consumer, &me).await.unwrap();
-    execute(lane.conn(), "update semel.instance set beat_at = now() - interval '1 minute'").await;
+    execute(outside(&mut lane).await, "update semel.instance set beat_at = now() - interval '1 minute'").await;
     let seen = lane.instances(consumer).await.unwrap();
     assert_eq!((seen.len(), &seen[0].instance), (1, &me));
     assert!(seen[0].silent >= Duration::from_secs(60) && seen[0].silent < Duration::from_secs(120));
@@ -215,7 +219,7 @@ async fn due_in_order_and_behind_their_key() {
     };
     assert_eq!(ids(&mut lane, 10).await, ["n1", "b1", "p1", "p2"]);
     assert_eq!(ids(&mut lane, 2).await, ["n1", "b1"]);
-    execute(lane.conn(), "update semel.inbox set priority = 1 where message_id in ('p2', 'b2')").await;
+    execute(outside(&mut lane).await, "update semel.inbox set priority = 1 where message_id in ('p2', 'b2')").await;
     assert_eq!(ids(&mut lane, 10).await, ["p2", "n1", "b1", "p1"], "priority comes first, but not before its key");
 
     let due: Vec<ClaimKey<'_>> = ["b1", "n1", "p1", "p2"].map(|id| waiting_key(id, 1)).to_vec();
@@ -315,7 +319,7 @@ async fn variants_of_one_id_have_a_limit_and_strangers_have_none() {
 
 async fn age(lane: &mut PostgresLane, ids: &str, age: &str) {
     execute(
-        lane.conn(),
+        outside(lane).await,
         &format!("update semel.claim set claimed_at = now() - interval '{age}' where message_id ~ '{ids}'"),
     )
     .await;
@@ -353,7 +357,7 @@ async fn a_sweep_takes_what_is_done_and_old_and_raises_the_floor_before() {
     assert_eq!(lane.floor(consumer).await.unwrap(), at(5000));
     assert_eq!(lane.floor(other).await.unwrap(), None, "each consumer's own");
     let left: Vec<String> = sqlx::query_scalar("select message_id from semel.claim order by consumer, message_id")
-        .fetch_all(lane.conn())
+        .fetch_all(outside(&mut lane).await)
         .await
         .unwrap();
     assert_eq!(left, ["d1", "d2", "w1", "y1", "o1"]);

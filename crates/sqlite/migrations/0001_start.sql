@@ -130,7 +130,7 @@ create table semel_dead_letter (
 );
 
 -- Outgoing messages, and the leases of those who send them: for a later version.
-create table semel_outbox (
+create table semel_outgoing (
     seq integer primary key,
     id text not null,
     slot integer not null,

@@ -21,7 +21,7 @@ const FULL: i32 = 13;
 const CANTOPEN: i32 = 14;
 const PROTOCOL: i32 = 15;
 const TOOBIG: i32 = 18;
-const CONSTRAINT: i32 = 19;
+pub(crate) const CONSTRAINT: i32 = 19;
 const MISMATCH: i32 = 20;
 const AUTH: i32 = 23;
 const NOTADB: i32 = 26;
@@ -147,7 +147,8 @@ pub(crate) fn trouble_of_handler(error: &(dyn StdError + 'static)) -> Trouble {
 fn trouble(code: i32) -> Trouble {
     match code & 0xff {
         BUSY if code == BUSY_SNAPSHOT => Trouble::Rerun,
-        BUSY | PROTOCOL | IOERR => Trouble::Unreachable,
+        // A full disk is an outage too: nothing of it is a message's fault.
+        BUSY | PROTOCOL | IOERR | FULL => Trouble::Unreachable,
         _ => Trouble::Other,
     }
 }

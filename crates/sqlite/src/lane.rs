@@ -136,7 +136,10 @@ impl SqliteLane {
         self.guard.ending();
         let ended = transaction::commit(&mut self.conn).await;
         if let Err(error) = ended {
-            self.unbroken()?;
+            // A full disk rolls back by itself, and so does the hook that refuses a COMMIT: only that one answers with a constraint.
+            if error::code(&error).is_some_and(|code| code & 0xff == error::CONSTRAINT) {
+                self.unbroken()?;
+            }
             if error::code(&error) == Some(error::CONSTRAINT_FOREIGNKEY) {
                 let message =
                     "rows were left that refer to missing ones (a deferred foreign key): nothing was committed";
@@ -164,7 +167,10 @@ impl SqliteLane {
         {
             return Err(StoreError { source: Some(Box::new(error)), ..told });
         }
-        Err(self.place.error(error))
+        let schema = error::code(&error) == Some(error::ERROR);
+        let told = self.place.error(error);
+        // The version is right and the tables are not: only a person can help.
+        Err(if schema { StoreError { trouble: Trouble::Schema, ..told } } else { told })
     }
 }
 

@@ -72,6 +72,11 @@ impl<S: Database> Handler<S, Task> for Act {
             "fail" => return Err(HandlerError::from_boxed("as asked")),
             "reject" => return Err(HandlerError::reject("as asked")),
             "later" => return Err(HandlerError::retry_after(Duration::from_secs(3600), "as asked")),
+            // From the inbox, where it then is.
+            "later-abort" if tx.message().is_some_and(|message| message.attempt() == 1) => {
+                return Err(HandlerError::retry_after(Duration::from_millis(20), "as asked"));
+            }
+            "later-abort" => std::process::abort(),
             "panic" => panic!("as asked"),
             "abort" => std::process::abort(),
             "sleep" => tokio::time::sleep(Duration::from_secs(3600)).await,

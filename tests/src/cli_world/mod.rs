@@ -1,7 +1,7 @@
 //! A world for the program `semel`: a directory of its own, a store of its own, and the program that works there.
 //!
-//! The same test body runs on every store: [`on_both_stores!`](crate::on_both_stores) makes one test for each. What is in the
-//! store is asked with plain SQL, never with semel.
+//! The same test body runs on every store: [`on_both_stores!`](crate::on_both_stores) makes one test for each. What
+//! is in the store is asked with plain SQL, never with semel.
 
 mod counts;
 mod place;
@@ -98,8 +98,9 @@ impl World {
         self.write("semel.toml", format!("store = \"{}\"\nsetup = [\"effect.sql\"]\n{consumers}", self.address()));
     }
 
-    /// One consumer `work` that reads `lines.jsonl`, with the id at `/id`, the kind at `/do`, and settings that may replace these.
-    /// Its handler of every kind writes the message's id, and fails as often as the body says: `"fails": 2`.
+    /// One consumer `work` that reads `lines.jsonl`, with the id at `/id`, the kind at `/do`, and settings that may
+    /// replace these. Its handler of every kind writes the message's id, and fails as often as the body says:
+    /// `"fails": 2`.
     pub fn configure_work(&self, settings: &str) {
         self.configure(&work(settings));
     }
@@ -110,8 +111,8 @@ impl World {
         Program::new(&self.program).current_dir(self.path("")).args(words)
     }
 
-    /// The program as a user who owns nothing here and may read everything that all may read. Root is one only where it can become another
-    /// user; otherwise the answer is `None`, after a line that says so.
+    /// The program as a user who owns nothing here and may read everything that all may read. Root is one only where
+    /// it can become another user; otherwise the answer is `None`, after a line that says so.
     pub fn unprivileged<W: AsRef<str>>(&self, words: impl IntoIterator<Item = W>) -> Option<Program> {
         let words: Vec<String> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
         let is_root = fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0);
@@ -197,6 +198,13 @@ pub fn work(settings: &str) -> String {
     table
 }
 
+/// The address of a PostgreSQL database as another user: `name`, or `name:password`.
+pub fn as_user(address: &str, user: &str) -> String {
+    let (scheme, rest) = address.split_once("://").expect("a URL");
+    let place = rest.split_once('@').map_or(rest, |(_, place)| place);
+    format!("{scheme}://{user}@{place}")
+}
+
 /// One JSON object a line.
 pub fn objects(text: &str) -> Vec<serde_json::Value> {
     let object = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("not JSON: {error}: {line}"));
@@ -230,26 +238,20 @@ fn directory() -> TempDir {
     tempfile::Builder::new().prefix("semel-cli-").permissions(open).tempdir().expect("a temporary directory")
 }
 
-/// One body, a test on each store: `name::on_sqlite` and `name::on_postgresql`.
+/// Functions of a [`World`], each as a test on every store: `name::on_sqlite` and `name::on_postgresql`.
 #[macro_export]
 macro_rules! on_both_stores {
-    ($($(#[$attribute:meta])* async fn $name:ident($world:ident: $world_type:ident) $body:block)+) => {$(
-        $(#[$attribute])*
+    ($($name:ident),+ $(,)?) => {$(
         mod $name {
-            #[allow(unused_imports)]
-            use super::*;
-
-            async fn test($world: $world_type) $body
-
             #[tokio::test]
             async fn on_sqlite() {
-                test($crate::cli_world::World::on_sqlite(env!("CARGO_BIN_EXE_semel-probed"))).await;
+                super::$name($crate::cli_world::World::on_sqlite(env!("CARGO_BIN_EXE_semel-probed"))).await;
             }
 
             #[tokio::test]
             async fn on_postgresql() {
                 if let Some(world) = $crate::cli_world::World::on_postgresql(env!("CARGO_BIN_EXE_semel-probed")).await {
-                    test(world).await;
+                    super::$name(world).await;
                 }
             }
         }

@@ -77,8 +77,8 @@ impl World {
         }
     }
 
-    /// Panics where some message is in two places, or waits or is dead without its claim, or where a run that has ended left a trace of
-    /// itself.
+    /// Panics where some message is in two places, or waits or is dead without its claim, or where a run that has
+    /// ended left a trace of itself.
     pub async fn check_places(&self) {
         for (what, sql) in [
             ("waits without a claim", no_claim("semel.inbox t where true")),

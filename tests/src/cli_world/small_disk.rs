@@ -10,7 +10,8 @@ use std::process::Command;
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mount one of this many KiB. Only root may; where that is impossible the answer is `None`, after a line that says so.
+    /// Mount one of this many KiB. Only root may; where that is impossible the answer is `None`, after a line that
+    /// says so.
     pub fn mount(at: &Path, kib: u64) -> Option<Self> {
         fs::create_dir_all(at).expect("a directory can be made");
         let mounted = mount(&["-t", "tmpfs", "-o", &format!("size={kib}k,mode=0755"), "tmpfs"], at);

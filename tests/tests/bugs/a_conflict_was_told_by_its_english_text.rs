@@ -1,5 +1,6 @@
-//! Case 96 (MassTransit): whether to run again was decided by an English error text, and a server that speaks Russian gave another one. The code
-//! decides. Case 98 (nessie): the failure may come with the COMMIT only; then nothing is acknowledged, and the whole work is run again.
+//! Case 96 (MassTransit): whether to run again was decided by an English error text, and a server that speaks Russian
+//! gave another one. The code decides. Case 98 (nessie): the failure may come with the COMMIT only; then nothing is
+//! acknowledged, and the whole work is run again.
 
 use semel_tests::cli_world::{Counts, World};
 
@@ -35,7 +36,10 @@ async fn a_constraint_that_is_checked_at_the_commit_fails_the_message_and_not_th
     world.configure_work(&format!("retry = {{ immediate = 1, deferred = [] }}\n{SQL}"));
     world.write("lines.jsonl", "{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
     world.done("migrate").await;
-    world.store().execute("alter table effect add constraint once unique (note, id) deferrable initially deferred").await;
+    world
+        .store()
+        .execute("alter table effect add constraint once unique (note, id) deferrable initially deferred")
+        .await;
     world.store().execute("alter table effect alter note set default 'x'; insert into effect (id) values ('a')").await;
     assert_eq!(world.run("").await, Counts { processed: 1, dead_lettered: 1, ..Counts::default() });
     assert_eq!(world.effects_sorted().await, ["a", "b"]);

@@ -1,14 +1,15 @@
-//! Case 92 (MassTransit): a message that had failed kept its transaction, and its locks, while it waited for its next try.
+//! Case 92 (MassTransit): a message that had failed kept its transaction, and its locks, while it waited for its next
+//! try.
 
 use semel_tests::cli_world::{Counts, LIMIT, World, until};
 
 #[tokio::test]
 async fn between_two_tries_no_transaction_is_open() {
     let Some(world) = World::on_postgresql(env!("CARGO_BIN_EXE_semel-probed")).await else { return };
-    // The pauses in place double from 50 ms to 5 s: at the sixth try they are longer than a second.
+    // The pauses in place double from 50 ms to 5 s: after the sixth try they are longer than a second.
     world.configure_work(
         "retry = { immediate = 20, deferred = [] }\n[consumer.work.on.\"*\"]\n\
-         sql = \"insert into effect (id) select id from messages where nextval('tries') < 8 and 1 / 0 = 1\"",
+         sql = \"insert into effect (id) select id from messages; do $$ begin perform nextval('tries'); raise exception 'no'; end $$\"",
     );
     world.write("lines.jsonl", "{\"id\":\"a\"}\n");
     world.done("migrate").await;
@@ -23,5 +24,9 @@ async fn between_two_tries_no_transaction_is_open() {
     world.store().execute("set lock_timeout = '100ms'; lock table effect in access exclusive mode nowait").await;
     running.sigterm();
     let finished = running.wait(LIMIT).await;
-    assert_eq!((finished.code(), Counts::of(&finished)), (Some(0), Counts::default()), "stopped in its pause, it comes again");
+    assert_eq!(
+        (finished.code(), Counts::of(&finished)),
+        (Some(0), Counts::default()),
+        "stopped in its pause, it comes again"
+    );
 }

@@ -1,4 +1,5 @@
-//! Case 194 (rask): the signal to stop was passed on into the work: half of it was done again after each deployment, and mail went out twice.
+//! Case 194 (rask): the signal to stop was passed on into the work: half of it was done again after each deployment,
+//! and mail went out twice.
 
 use semel_tests::cli_world::{Counts, LIMIT, Place, World, until};
 use sqlx::Executor as _;
@@ -14,7 +15,10 @@ async fn what_is_in_work_is_finished_and_nothing_new_is_begun() {
     let mut gate = world.store().connect_postgres().await;
     gate.execute("select pg_advisory_lock(3)").await.expect("a lock");
     let running = world.semel(["run", "--json"]).spawn();
-    until("the first is in work", async || world.store().count("select count(*) from pg_locks where locktype = 'advisory' and not granted").await == 1).await;
+    until("the first is in work", async || {
+        world.store().count("select count(*) from pg_locks where locktype = 'advisory' and not granted").await == 1
+    })
+    .await;
     running.sigterm();
     running.wait_for_line("stopping: finishing what is in work", LIMIT).await;
     gate.execute("select pg_advisory_unlock(3)").await.expect("the lock is ours");

@@ -1,5 +1,5 @@
-//! Case 103 (several, with timing): a transaction on SQLite that reads first is refused the write lock at once, and the busy timeout is not used. Writers
-//! that begin as writers wait for each other.
+//! Case 103 (several, with timing): a transaction on SQLite that reads first is refused the write lock at once, and
+//! the busy timeout is not used. Writers that begin as writers wait for each other.
 
 use semel_tests::cli_world::{Counts, LIMIT, World, work};
 
@@ -11,8 +11,12 @@ async fn eight_programs_write_to_one_file_and_none_is_refused() {
     let address = world.address();
     let runs = (0..8).map(|n| {
         let consumer = work(&format!("from = {{ file = \"lines-{n}.jsonl\" }}\nmax_batch = 5"));
-        world.write(&format!("{n}.toml"), format!("store = \"{address}\"\n{}", consumer.replace("consumer.work", &format!("consumer.w{n}"))));
-        world.write(&format!("lines-{n}.jsonl"), (0..50).map(|id| format!("{{\"id\":\"{id}\"}}\n")).collect::<String>());
+        world.write(
+            &format!("{n}.toml"),
+            format!("store = \"{address}\"\n{}", consumer.replace("consumer.work", &format!("consumer.w{n}"))),
+        );
+        world
+            .write(&format!("lines-{n}.jsonl"), (0..50).map(|id| format!("{{\"id\":\"{id}\"}}\n")).collect::<String>());
         let file = format!("{n}.toml");
         let program = world.semel(["run", &*file, "--json"]);
         tokio::spawn(async move { program.run(LIMIT).await })

@@ -1,5 +1,6 @@
-//! Case 133 (consumers of Kafka): workers side by side stored the position of the message that was finished last; one before it that was still in work
-//! was lost with the process. The position stands before the first that is not acknowledged.
+//! Case 133 (consumers of Kafka): workers side by side stored the position of the message that was finished last; one
+//! before it that was still in work was lost with the process. The position stands before the first that is not
+//! acknowledged.
 
 use semel_tests::cli_world::{Counts, Place, World, until};
 use sqlx::Executor as _;
@@ -20,8 +21,12 @@ async fn a_message_that_was_in_work_when_the_process_was_killed_comes_again() {
     // Those of its lane wait behind it.
     until("the other lanes are done", async || {
         let done = world.effects().await.len();
-        done >= 30 && world.offset().await > 0 && world.store().count("select count(*) from pg_locks where locktype = 'advisory' and not granted").await == 1
-    }).await;
+        done >= 30
+            && world.offset().await > 0
+            && world.store().count("select count(*) from pg_locks where locktype = 'advisory' and not granted").await
+                == 1
+    })
+    .await;
     let before = (0..5).map(|n| line(n).len() as u64).sum::<u64>();
     assert_eq!(world.offset().await, before, "up to the one in work");
     running.kill9().await;

@@ -1,5 +1,6 @@
-//! Case 90 (chiwei-platform, omicron): "insert or nothing" and the read in one statement give the loser of a race no row at all, which was taken for an
-//! error, and messages were lost. Whatever the isolation level, the loser is a duplicate.
+//! Case 90 (chiwei-platform, omicron): "insert or nothing" and the read in one statement give the loser of a race no
+//! row at all, which was taken for an error, and messages were lost. Whatever the isolation level, the loser is a
+//! duplicate.
 
 use semel_tests::cli_world::{Counts, LIMIT, World};
 
@@ -16,7 +17,11 @@ async fn two_programs_with_the_same_messages_at_every_isolation_level() {
         let (one, two) = tokio::join!(run(), run());
         let (one, two) = (Counts::of(&one), Counts::of(&two));
         assert_eq!(one.processed + two.processed, 100, "{level}: {one} {two}");
-        assert_eq!((one.dead_lettered, two.dead_lettered, one.conflicts + two.conflicts), (0, 0, 0), "{level}: {one} {two}");
+        assert_eq!(
+            (one.dead_lettered, two.dead_lettered, one.conflicts + two.conflicts),
+            (0, 0, 0),
+            "{level}: {one} {two}"
+        );
         assert_eq!(world.store().value("select count(*), count(distinct id) from effect").await, "100|100", "{level}");
         assert_eq!(world.run("--from-start").await, Counts::duplicates(100), "{level}");
         world.check_places().await;

@@ -1,9 +1,13 @@
 //! Names, positions, attempts, signs of life and the clock.
 
 use super::check::checks;
+use super::dead_letters::letter;
 use super::fixture::Fixture;
-use super::stage::{HOUR, SOON, Stage, joined};
-use semel_core::{Attempt, ConsumerNumber, Instance, Lane, Positions, Records, Timestamp, Writes};
+use super::stage::{HOUR, LaneOf, SOON, Stage, begin, joined, key, waiting, waiting_key};
+use semel_core::{
+    Attempt, Claim, ConsumerNumber, DeadFilter, Forgotten, Instance, Lane, Positions, Reason, Records, Setup,
+    Timestamp, Writes,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +20,7 @@ checks! {
     "positions are kept by consumer, source and unit; units that are not named stay" => positions,
     "law 15: an attempt is open until a commit closes it" => attempts,
     "law 15: processes are written down with the time since their last sign of life" => instances,
+    "a record is a transaction of its own, committed when it answers, whatever its lane did before" => each_is_committed,
     "law 23: `now` is the database's clock" => the_clock,
 }
 
@@ -148,6 +153,78 @@ async fn instances<F: Fixture>(fixture: &F) {
     let left = lane.instances(c).await.expect("instances");
     assert_eq!(left.iter().map(|seen| &*seen.instance.id).collect::<Vec<_>>(), ["two"]);
     assert_eq!(lane.instances(d).await.expect("instances").len(), 1, "another consumer's");
+}
+
+/// What a lane did last.
+async fn before<F: Fixture>(lane: &mut LaneOf<F>, number: ConsumerNumber, round: usize) {
+    let id = format!("round {round}");
+    match round % 4 {
+        0 => drop(lane.consumer("c").await.expect("consumer")),
+        1 => {
+            begin::<F>(lane, number, &[key(&id)]).await;
+            lane.commit(&Writes::default()).await.expect("commit");
+        }
+        2 => {
+            begin::<F>(lane, number, &[key(&id)]).await;
+            lane.rollback().await.expect("rollback");
+        }
+        _ => {
+            begin::<F>(lane, number, &[key(&id)]).await;
+            lane.commit(&Writes { closed: vec![id.clone()], ..Writes::default() }).await.expect("commit");
+        }
+    }
+}
+
+async fn each_is_committed<F: Fixture>(fixture: &F) {
+    let stage = Stage::new(fixture).await;
+    let c = stage.number("c").await;
+    let (mut lane, mut other) = (stage.lane().await, stage.lane().await);
+    let instance = Instance::current();
+    for round in 0..4 {
+        let name = format!("{round}");
+        let claimed = [key(&name)];
+        before::<F>(&mut lane, c, round).await;
+        let number = lane.register(&name, None).await.expect("register");
+        assert_eq!(other.consumer(&name).await.expect("consumer"), Some(number), "register, {round}");
+        before::<F>(&mut lane, number, round).await;
+        lane.save_positions(number, "s", &at(&[("", "1")])).await.expect("save_positions");
+        assert_eq!(other.positions(number, "s").await.expect("positions"), at(&[("", "1")]), "save_positions, {round}");
+        before::<F>(&mut lane, number, round + 4).await;
+        lane.beat(number, &instance).await.expect("beat");
+        assert_eq!(other.instances(number).await.expect("instances").len(), 1, "beat, {round}");
+        before::<F>(&mut lane, number, round + 8).await;
+        lane.remove_instance(number, &instance.id).await.expect("remove_instance");
+        assert!(other.instances(number).await.expect("instances").is_empty(), "remove_instance, {round}");
+        before::<F>(&mut lane, number, round + 12).await;
+        let attempt = Attempt { instance: "one".to_owned(), crashes: 0 };
+        lane.open_attempt(number, "a", &attempt).await.expect("open_attempt");
+        assert_eq!(other.attempt(number, "a").await.expect("attempt"), Some(attempt), "open_attempt, {round}");
+
+        let dead = Writes { dead: vec![letter(Reason::Failed, &name)], ..Writes::default() };
+        stage.commit(number, &claimed, &dead).await;
+        let filter = DeadFilter { reference: Some(name.clone()), ..DeadFilter::default() };
+        let letter = stage.dead_letters_where(&filter).await[0].number;
+        before::<F>(&mut lane, number, round + 16).await;
+        lane.replay(letter, &waiting(&name), None).await.expect("replay");
+        assert_eq!(other.due(number, 10).await.expect("due").len(), 1, "replay, {round}");
+        begin::<F>(&mut other, number, &[waiting_key(&name, 0)]).await;
+        other.commit(&Writes { finished: vec![name.clone()], ..Writes::default() }).await.expect("commit");
+        before::<F>(&mut lane, number, round + 20).await;
+        assert_eq!(lane.forget(&name, &name).await.expect("forget"), Forgotten::Done);
+        assert_eq!(other.look(number, &claimed).await.expect("look").claims, [Claim::Fresh], "forget, {round}");
+        before::<F>(&mut lane, number, round + 24).await;
+        let setup = Setup { name: format!("{round}.sql"), sql: format!("insert into effects values ('{round}')") };
+        lane.migrate(&[setup]).await.expect("migrate");
+        assert_eq!(stage.count(&name).await, 1, "migrate, {round}");
+        F::age(&stage.database, HOUR * 2).await;
+        before::<F>(&mut lane, number, round + 28).await;
+        lane.sweep(number, HOUR, 100).await.expect("sweep");
+        assert_eq!(
+            other.look(number, &[key(&format!("round {}", round + 4))]).await.expect("look").claims,
+            [Claim::Fresh],
+            "sweep, {round}"
+        );
+    }
 }
 
 /// The stores of this suite lie on this machine, so the two clocks agree; a session's time zone does not move it.

@@ -5,7 +5,7 @@
 
 use crate::claim::ConsumerNumber;
 use crate::instance::{Instance, Seen};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, ask};
 use crate::probe;
 use crate::records::{Attempt, Records};
 use crate::store::{Store, StoreError};
@@ -18,15 +18,13 @@ pub(crate) async fn join<S: Store>(
     consumer: ConsumerNumber,
     me: &Instance,
 ) -> Result<bool, StoreError> {
-    let mut lane = lanes.guest().await?;
     // First our own row: if we die as well, the next one finds it.
-    lane.beat(consumer, me).await?;
-    let all = lane.instances(consumer).await?;
+    ask!(lanes, lane => lane.beat(consumer, me));
+    let all = ask!(lanes, lane => lane.instances(consumer));
     let dead: Vec<&Seen> = all.iter().filter(|seen| !seen.lives(me)).collect();
     for seen in &dead {
-        lane.remove_instance(consumer, &seen.instance.id).await?;
+        ask!(lanes, lane => lane.remove_instance(consumer, &seen.instance.id));
     }
-    lane.done();
     Ok(!dead.is_empty())
 }
 
@@ -38,26 +36,22 @@ pub(crate) async fn open<S: Store>(
     id: &str,
     crashes_max: u32,
 ) -> Result<Careful, StoreError> {
-    let mut lane = lanes.guest().await?;
-    let crashes = match lane.attempt(consumer, id).await? {
+    let crashes = match ask!(lanes, lane => lane.attempt(consumer, id)) {
         None => 0,
         Some(open) if open.instance == me.id => open.crashes,
         Some(open) => {
-            let all = lane.instances(consumer).await?;
+            let all = ask!(lanes, lane => lane.instances(consumer));
             let lives = all.iter().any(|seen| seen.instance.id == open.instance && seen.lives(me));
             open.crashes + u32::from(!lives)
         }
     };
-    let careful = match crashes >= crashes_max {
-        true => Careful::Crashed(crashes),
-        false => {
-            lane.open_attempt(consumer, id, &Attempt { instance: me.id.clone(), crashes }).await?;
-            Careful::Open
-        }
-    };
-    lane.done();
+    if crashes >= crashes_max {
+        return Ok(Careful::Crashed(crashes));
+    }
+    let attempt = Attempt { instance: me.id.clone(), crashes };
+    ask!(lanes, lane => lane.open_attempt(consumer, id, &attempt));
     probe::point("attempt-open");
-    Ok(careful)
+    Ok(Careful::Open)
 }
 
 pub(crate) enum Careful {

@@ -9,6 +9,7 @@ use crate::consumer::shared::Shared;
 use crate::consumer::work::{Item, Origin, RefusedWork, Work};
 use crate::dead_letter::Reason;
 use crate::error::Wish;
+use crate::lanes::ask;
 use crate::permit::{AckPermit, Outcome};
 use crate::probe;
 use crate::process::{Failure, Passenger, Stopped, TWIN_WAIT};
@@ -288,9 +289,7 @@ impl<S: Store, K: Settle> Lane<S, K> {
         }
         keys.sort_unstable_by(|(_, a), (_, b)| a.id.as_bytes().cmp(b.id.as_bytes()));
         let sorted: Vec<ClaimKey<'_>> = keys.iter().map(|(_, key)| *key).collect();
-        let mut lane = self.shared.passage.lanes.guest().await?;
-        let looked = lane.look(self.shared.passage.consumer, &sorted).await?;
-        lane.done();
+        let looked = ask!(self.shared.passage.lanes, lane => lane.look(self.shared.passage.consumer, &sorted));
         self.shared.store_works();
         let mut claims = vec![Claim::Fresh; works.len()];
         keys.iter().zip(looked.claims).for_each(|((at, _), claim)| claims[*at] = claim);
@@ -321,11 +320,8 @@ impl<S: Store, K: Settle> Lane<S, K> {
                     .await
                 {
                     Ok(Careful::Open) => {
-                        let id = &works[0].message.id;
-                        shared.open_attempt(Some(id.clone()));
-                        let passed = shared.passage.pass(&[works[0].passenger()], &shared.handlers, wait).await;
-                        shared.open_attempt(None);
-                        passed
+                        shared.attempts().insert(works[0].message.id.clone());
+                        shared.passage.pass(&[works[0].passenger()], &shared.handlers, wait).await
                     }
                     Ok(Careful::Crashed(crashes)) => {
                         let work = works.swap_remove(0);
@@ -370,6 +366,7 @@ impl<S: Store, K: Settle> Lane<S, K> {
             }
             Stopped::Stale(at) => self.bury_stale(works, &at).await,
             Stopped::Busy if alone => {
+                self.close_attempt(&works[0]).await;
                 self.set_aside(works.swap_remove(0));
                 Left::Nothing
             }
@@ -443,9 +440,7 @@ impl<S: Store, K: Settle> Lane<S, K> {
         };
         match self.shared.settings.retry.after(work.tries, asked) {
             NextTry::InPlace(delay) => {
-                if work.careful {
-                    self.close_attempt(&work).await;
-                }
+                self.close_attempt(&work).await;
                 self.pause(delay).await;
                 return Left::Again(vec![work]);
             }
@@ -549,10 +544,15 @@ impl<S: Store, K: Settle> Lane<S, K> {
         }
     }
 
-    /// Before a pause: an attempt that is not running must not look like one that was cut off by a crash.
+    /// An attempt that is not running any more must not look like one that was cut off by a crash. If it cannot be written, the end of the run
+    /// tries again.
     async fn close_attempt(&self, work: &Work<K>) {
-        if let Err(stopped) = self.shared.passage.close_attempt(&work.message.id).await {
-            let _ = self.wait_to_write(stopped, 1).await;
+        let id = &work.message.id;
+        if work.careful && self.shared.attempts().contains(id) {
+            let closed = self.shared.passage.close_attempts(vec![id.clone()]).await;
+            if closed.is_ok() {
+                self.shared.attempts().remove(id);
+            }
         }
     }
 
@@ -560,6 +560,13 @@ impl<S: Store, K: Settle> Lane<S, K> {
 
     /// Counts a message and acknowledges it.
     async fn settle(&mut self, work: Box<Work<K>>, permit: AckPermit) {
+        match permit.outcome() {
+            // Written by the commit itself.
+            Outcome::Processed | Outcome::Deferred | Outcome::DeadLettered(_) => {
+                self.shared.attempts().remove(&work.message.id);
+            }
+            Outcome::Duplicate | Outcome::Conflict | Outcome::Ignored => self.close_attempt(&work).await,
+        }
         let Work { message, from, careful, hoped, twins, slot, .. } = *work;
         let permit = permit.after_unknown(hoped);
         let outcome = permit.outcome();

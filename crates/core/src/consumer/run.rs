@@ -2,22 +2,22 @@
 
 use crate::broker::{BrokerError, Delivery, Positions, Redelivery, Source, Subscription};
 use crate::claim::ConsumerNumber;
-use crate::consumer::Consumer;
 use crate::consumer::careful;
 use crate::consumer::counters::Summary;
 use crate::consumer::lane::Lane;
 use crate::consumer::shared::Shared;
 use crate::consumer::work::{Item, Origin, RefusedWork, Work};
+use crate::consumer::{Consumer, Stop};
 use crate::dead_letter::Reason;
 use crate::identity::Incoming;
 use crate::instance::{BEAT_EVERY, Instance};
-use crate::lanes::Lanes;
+use crate::lanes::ask;
 use crate::probe;
 use crate::process::Passage;
 use crate::records::Records;
 use crate::retention;
 use crate::retry::backoff;
-use crate::store::{Lane as _, Store, StoreError};
+use crate::store::{Lane as _, Store, StoreError, Trouble};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -34,6 +34,8 @@ const SAVE_EVERY: Duration = Duration::from_millis(250);
 const INBOX_EVERY: Duration = Duration::from_secs(1);
 /// How long a run of a source that ends tries to reach its store.
 const GIVE_UP: Duration = Duration::from_secs(60);
+/// How long each of the last words to the store may take.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(3);
 
 type SubscriptionOf<B> = <B as Source>::Subscription;
 type SettleOf<B> = <SubscriptionOf<B> as Subscription>::Settle;
@@ -69,6 +71,23 @@ pub enum RunError {
         /// What is known.
         text: String,
     },
+}
+
+/// One of the last words to the store, which may fail: said again where that helps, but not for long, and no failure of the run.
+macro_rules! last_word {
+    ($name:expr, $say:expr, $lost:literal) => {
+        for round in 1..=3 {
+            let failed = match tokio::time::timeout(LAST_WORDS_MAX, $say).await {
+                Ok(Ok(())) => break,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "the store gave no answer".to_owned(),
+            };
+            if round == 3 {
+                tracing::warn!(consumer = %$name, "{}: {failed}", $lost);
+            }
+            tokio::time::sleep(backoff(round, Duration::from_millis(50), Duration::from_secs(1))).await;
+        }
+    };
 }
 
 pub(crate) async fn run<S: Store, B: Source>(consumer: Consumer<S>, source: B) -> Result<Summary, RunError> {
@@ -111,11 +130,13 @@ pub(crate) async fn run<S: Store, B: Source>(consumer: Consumer<S>, source: B) -
         sender
     });
     let senders: Vec<_> = senders.collect();
-    let sweeper = shared.settings.sweep.then(|| {
+    // Tasks of this run: they end with it, also where it is dropped.
+    let mut aside = JoinSet::new();
+    if shared.settings.sweep {
         let (lanes, window) = (semel.lanes.clone(), shared.settings.window);
-        tokio::spawn(async move { retention::keep(&lanes, number, window).await })
-    });
-    let forward = tokio::spawn({
+        aside.spawn(async move { retention::keep(&lanes, number, window).await });
+    }
+    aside.spawn({
         let shared = shared.clone();
         async move {
             stop.stopped().await;
@@ -134,32 +155,49 @@ pub(crate) async fn run<S: Store, B: Source>(consumer: Consumer<S>, source: B) -
     };
     let pulled = pull.pull(&source).await;
     let drained = pull.drain(&mut lanes, pulled.is_ok()).await;
-    forward.abort();
-    if let Some(sweeper) = sweeper {
-        sweeper.abort();
-    }
-    let mut subscription = match (shared.failure(), pulled, drained) {
-        (Some(error), _, Ok(())) | (None, Err(error), Ok(())) => {
-            // Nothing is in work any more, so the end is clean, if the store can be told.
-            let _ = leave(&semel.lanes, number, &shared.me).await;
-            return Err(error);
+    aside.abort_all();
+    drained?;
+    // Nothing is in work any more, so the end is clean, if the store can be told.
+    let ended = match (shared.failure(), pulled) {
+        (Some(error), _) | (None, Err(error)) => Err(error),
+        (None, Ok(mut subscription)) => {
+            if let Some(subscription) = &mut subscription {
+                last_word!(
+                    name,
+                    pull.save(subscription),
+                    "the position could not be stored, so some messages will be read again, and known"
+                );
+            }
+            Ok(progress.summary(&name, started.elapsed()))
         }
-        (Some(error), _, Err(_)) | (None, _, Err(error)) => return Err(error),
-        (None, Ok(subscription), Ok(())) => subscription,
     };
-    if let Some(subscription) = &mut subscription {
-        pull.save(subscription).await?;
-    }
-    leave(&semel.lanes, number, &shared.me).await?;
-    Ok(progress.summary(&name, started.elapsed()))
+    last_word!(
+        name,
+        leave(&shared),
+        "the end of this run could not be stored, so the next one handles its first messages with care"
+    );
+    ended
 }
 
-/// A clean end: nothing of this process is in work any more.
-async fn leave<S: Store>(lanes: &Arc<Lanes<S>>, number: ConsumerNumber, me: &Instance) -> Result<(), StoreError> {
-    let mut lane = lanes.guest().await?;
-    lane.remove_instance(number, &me.id).await?;
-    lane.done();
+/// A clean end: no attempt is open, and this process is not looked for.
+async fn leave<S: Store>(shared: &Shared<S>) -> Result<(), StoreError> {
+    let attempts: Vec<String> = shared.attempts().iter().cloned().collect();
+    if !attempts.is_empty() {
+        let closed = shared.passage.close_attempts(attempts).await;
+        closed.map_err(|stopped| StoreError::new(Trouble::Other, format!("{stopped:?}")))?;
+        shared.attempts().clear();
+    }
+    ask!(shared.passage.lanes, lane => lane.remove_instance(shared.passage.consumer, &shared.me.id));
     Ok(())
+}
+
+/// The books lose against a stop: dropped anywhere, they close their connection, and that is safe.
+async fn unless_stopped(stop: &Stop, books: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = stop.stopped() => {}
+        () = books => {}
+    }
 }
 
 fn hash(text: &str) -> u64 {
@@ -205,21 +243,19 @@ impl<S: Store, B: Source> Pull<S, B> {
             tokio::select! {
                 biased;
                 () = shared.stop.stopped() => return Ok(Some(subscription)),
-                _ = beat.tick() => {
+                _ = beat.tick() => unless_stopped(&shared.stop, async {
                     let beaten = self.beat().await;
                     self.tried(beaten).await;
-                }
-                _ = save.tick() => {
-                    if !shared.is_suspicious() {
-                        let saved = self.save(&mut subscription).await;
-                        self.tried(saved).await;
-                    }
-                }
+                }).await,
+                _ = save.tick(), if !shared.is_suspicious() => unless_stopped(&shared.stop, async {
+                    let saved = self.save(&mut subscription).await;
+                    self.tried(saved).await;
+                }).await,
                 () = shared.look_at_inbox.notified() => self.inbox_at = Instant::now(),
-                () = tokio::time::sleep_until(self.inbox_at), if room > 0 => {
+                () = tokio::time::sleep_until(self.inbox_at), if room > 0 => unless_stopped(&shared.stop, async {
                     let fed = self.feed_from_inbox(room).await;
                     self.tried(fed.map(drop)).await;
-                }
+                }).await,
                 () = shared.in_hand.changed.notified(), if !open || ended => {}
                 came = subscription.next(room), if open && !ended => match came {
                     Ok(deliveries) if deliveries.is_empty() => ended = true,
@@ -252,9 +288,7 @@ impl<S: Store, B: Source> Pull<S, B> {
     async fn subscribe(&mut self, source: &B) -> Result<Option<SubscriptionOf<B>>, RunError> {
         let since = Instant::now();
         if !self.shared.settings.from_start {
-            let mut lane = self.shared.passage.lanes.guest().await?;
-            self.positions = lane.positions(self.number, &self.source_name).await?;
-            lane.done();
+            self.positions = ask!(self.shared.passage.lanes, lane => lane.positions(self.number, &self.source_name));
         }
         for round in 1.. {
             let text = match source.subscribe(&self.positions).await {
@@ -336,10 +370,8 @@ impl<S: Store, B: Source> Pull<S, B> {
     /// Takes up waiting messages that are due; whether there were any.
     async fn feed_from_inbox(&mut self, room: usize) -> Result<bool, StoreError> {
         let shared = &self.shared;
-        let mut guest = shared.passage.lanes.guest().await?;
-        let due = guest.due(self.number, room).await?;
-        let next = guest.next_due(self.number).await?;
-        guest.done();
+        let due = ask!(shared.passage.lanes, lane => lane.due(self.number, room));
+        let next = ask!(shared.passage.lanes, lane => lane.next_due(self.number));
         let mut fed = false;
         for waiting in due {
             if !shared.taken().insert(waiting.id.clone()) {
@@ -373,11 +405,8 @@ impl<S: Store, B: Source> Pull<S, B> {
     }
 
     async fn beat(&self) -> Result<(), StoreError> {
-        let mut lane = self.shared.passage.lanes.guest().await?;
-        lane.beat(self.number, &self.shared.me).await?;
-        let offset = lane.now().as_millis() - crate::Timestamp::now().as_millis();
-        self.shared.clock_offset.store(offset, std::sync::atomic::Ordering::Relaxed);
-        lane.done();
+        let now = ask!(self.shared.passage.lanes, lane => async { lane.beat(self.number, &self.shared.me).await.map(|()| lane.now()) });
+        self.shared.told_time(now);
         Ok(())
     }
 
@@ -388,9 +417,7 @@ impl<S: Store, B: Source> Pull<S, B> {
             return Ok(());
         }
         probe::point("before-position");
-        let mut lane = self.shared.passage.lanes.guest().await?;
-        lane.save_positions(self.number, &self.source_name, &positions).await?;
-        lane.done();
+        ask!(self.shared.passage.lanes, lane => lane.save_positions(self.number, &self.source_name, &positions));
         probe::point("after-position");
         self.positions = positions;
         Ok(())
@@ -399,6 +426,8 @@ impl<S: Store, B: Source> Pull<S, B> {
     /// The books could not be kept: if the store is gone, wait for it here; if the run is over because of that, the loop sees it.
     async fn tried(&self, done: Result<(), StoreError>) {
         if let Err(error) = done
+            // A deadlock or a lock: the next round is soon enough.
+            && !matches!(error.trouble, Trouble::Rerun | Trouble::Busy)
             && self.shared.wait_for_store(error).await
         {
             self.shared.store_works();
@@ -428,10 +457,6 @@ impl<S: Store, B: Source> Pull<S, B> {
                     tracing::warn!(consumer = %self.shared.name, "the grace time is over: what is still in work is rolled back and comes again");
                     lanes.abort_all();
                     while lanes.join_next().await.is_some() {}
-                    if let Some(id) = self.shared.open_attempt(None) {
-                        // It was cut off by a stop, which must not look like a crash.
-                        let _ = self.shared.passage.close_attempt(&id).await;
-                    }
                     return Ok(());
                 }
             }

@@ -40,8 +40,8 @@ pub(crate) struct Shared<S: Store> {
     /// The database's clock against this machine's, in milliseconds.
     pub(crate) clock_offset: AtomicI64,
     careful_left: AtomicUsize,
-    /// The message whose attempt is open; there is at most one.
-    open_attempt: Mutex<Option<String>>,
+    /// Messages whose attempt is open in the store.
+    attempts: Mutex<HashSet<String>>,
     brake: Mutex<Brake>,
     outage: Mutex<Option<Instant>>,
     failure: Mutex<Option<RunError>>,
@@ -75,7 +75,7 @@ impl<S: Store> Shared<S> {
             alone: RwLock::new(()),
             clock_offset: AtomicI64::new(now.as_millis() - Timestamp::now().as_millis()),
             careful_left: AtomicUsize::new(0),
-            open_attempt: Mutex::default(),
+            attempts: Mutex::default(),
             brake: Mutex::default(),
             outage: Mutex::default(),
             failure: Mutex::default(),
@@ -84,6 +84,11 @@ impl<S: Store> Shared<S> {
 
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_millis(Timestamp::now().as_millis() + self.clock_offset.load(Ordering::Relaxed))
+    }
+
+    /// The database's clock, just read.
+    pub(crate) fn told_time(&self, now: Timestamp) {
+        self.clock_offset.store(now.as_millis() - Timestamp::now().as_millis(), Ordering::Relaxed);
     }
 
     /// Counts a message, and stops the run when the brake says so.
@@ -165,8 +170,8 @@ impl<S: Store> Shared<S> {
         self.careful_left.store(self.settings.prefetch(), Ordering::Relaxed);
     }
 
-    pub(crate) fn open_attempt(&self, id: Option<String>) -> Option<String> {
-        std::mem::replace(&mut *lock(&self.open_attempt), id)
+    pub(crate) fn attempts(&self) -> MutexGuard<'_, HashSet<String>> {
+        lock(&self.attempts)
     }
 
     /// Known duplicates do not count: the message that killed the last process may come after many of them.

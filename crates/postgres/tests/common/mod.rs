@@ -103,6 +103,12 @@ impl Drop for Database {
     }
 }
 
+/// A lane's connection outside any transaction: what is asked of the records ends one that was begun ahead.
+pub(crate) async fn outside(lane: &mut PostgresLane) -> &mut PgConnection {
+    lane.instances(ConsumerNumber(0)).await.unwrap();
+    lane.conn()
+}
+
 pub(crate) async fn execute(conn: &mut PgConnection, sql: &str) {
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(conn).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }

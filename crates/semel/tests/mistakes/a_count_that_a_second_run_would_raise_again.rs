@@ -2,11 +2,19 @@
 
 use semel::{Envelope, Semel, Sqlite};
 
+struct Done(u64);
+
+impl Done {
+    fn raise(&mut self) {
+        self.0 += 1;
+    }
+}
+
 async fn work(semel: &Semel<Sqlite>, message: &Envelope) {
-    let mut done = 0;
+    let mut done = Done(0);
     let _ = semel
         .process("work", message, async |_| {
-            done += 1;
+            done.raise();
             Ok(())
         })
         .await;

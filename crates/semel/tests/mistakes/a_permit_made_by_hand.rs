@@ -4,5 +4,4 @@ use semel::{AckPermit, Outcome};
 
 fn main() {
     let _permit = AckPermit { token: 1, outcome: Outcome::Processed };
-    let _permit = AckPermit::new(1, Outcome::Processed);
 }

@@ -74,7 +74,11 @@ struct Archive;
 impl RawHandler<Sqlite> for Archive {
     async fn handle(&self, tx: &mut Tx<'_, Sqlite>, run: &[&Incoming]) -> HandlerResult {
         for message in run {
-            sqlx::query("insert into archive (id, body) values (?, ?)").bind(message.id()).bind(message.body()).execute(tx.conn()).await?;
+            sqlx::query("insert into archive (id, body) values (?, ?)")
+                .bind(message.id())
+                .bind(message.body())
+                .execute(tx.conn())
+                .await?;
         }
         Ok(())
     }
@@ -107,10 +111,11 @@ fn consumer(semel: Semel<Sqlite>) -> Consumer<Sqlite> {
         .raw(None, Archive)
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let consumer = consumer(Semel::new(Sqlite::open("shapes.db")?));
-    let _ = consumer.progress().summary("shipping", Duration::ZERO);
-    fn takes<H: Handler<Sqlite, Vec<OrderPaid>>>(_: H) {}
-    takes(Bulk);
-    Ok(())
+#[tokio::test]
+async fn they_all_make_a_consumer() {
+    // Nothing is opened before it is run.
+    let consumer = consumer(Semel::new(Sqlite::open("never-made.db").expect("a path")));
+    assert_eq!(consumer.progress().summary("shipping", Duration::ZERO).received, 0);
+    fn handles<H: Handler<Sqlite, Vec<OrderPaid>>>(_: H) {}
+    handles(Bulk);
 }

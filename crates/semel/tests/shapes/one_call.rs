@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use semel::{AckPermit, BrokerError, Delivery, Envelope, Outcome, ProcessError, Semel, Settle, Settled, Sqlite, Store};
 
 /// A loop of one's own, on any store: borrowed locals, and the permit that the acknowledgement needs.
-async fn work<S: Store, K: Settle>(semel: &Semel<S>, delivery: Delivery<K>) -> Result<Settled, Box<dyn std::error::Error + Send + Sync>> {
+async fn work<S: Store, K: Settle>(
+    semel: &Semel<S>,
+    delivery: Delivery<K>,
+) -> Result<Settled, Box<dyn std::error::Error + Send + Sync>> {
     let label = String::from("billing");
     let (name, tries) = (&label, AtomicU64::new(0));
     let permit: AckPermit = semel
@@ -72,7 +75,8 @@ async fn in_tasks(semel: Semel<Sqlite>) -> Result<(), BrokerError> {
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let _ = in_tasks(Semel::new(Sqlite::open("shapes.db")?));
-    Ok(())
+#[tokio::test]
+async fn they_all_fit_into_tasks() {
+    // Never polled, so nothing is opened.
+    drop(in_tasks(Semel::new(Sqlite::open("never-made.db").expect("a path"))));
 }
