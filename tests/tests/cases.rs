@@ -3,12 +3,13 @@
 //!
 //! | case of the table of deliveries | where |
 //! |---|---|
-//! | new · duplicate · conflict · undecodable · no id, bad id · future · unknown kind · over a limit · a failing handler · its key waits | [`every_case`] |
+//! | new · duplicate · conflict · undecodable · no id, bad id · future · unknown kind | [`every_case`] |
+//! | over a limit · a failing handler · its key waits behind a deferred message | [`every_case`] |
 //! | at or below the floor | [`what_is_older_than_what_was_swept_is_set_aside`] |
 //! | a handler that rejects, panics, hides a database error | `library`: SQL alone can do none of these |
 //! | killed the process n times | [`a_message_that_kills_the_process_ends_as_crashed`] |
 //! | deadlock, serialization failure | [`what_the_database_ends_is_run_again_and_is_no_try`] (PostgreSQL; SQLite has one writer and knows neither) |
-//! | twin in flight | [`a_twin_in_flight_is_held_and_ends_as_a_duplicate`] (PostgreSQL; on SQLite the second waits for the first's whole transaction) |
+//! | twin in flight | [`a_twin_in_flight_is_held_and_ends_as_a_duplicate`] (PostgreSQL; on SQLite one writes at a time) |
 //! | store unreachable | `bad_input.rs` |
 //! | COMMIT answer lost | needs a network that loses it: with the proxy, not here |
 //! | broker connection lost while handling | a file has no connection |
@@ -16,7 +17,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use semel_tests::cli_world::{Counts, Kind, LIMIT, Letter, Place, World, until};
+use semel_tests::cli_world::{Counts, Kind, LIMIT, Letter, Place, World, handler, until};
 use semel_tests::on_both_stores;
 
 /// One way that messages can go.
@@ -216,7 +217,7 @@ fn cases(kind: Kind) -> Vec<Case> {
             .at(&[("a", Place::Done), ("b", dead("no-handler")), ("c", dead("no-handler"))])
             .letters(&[Letter::new("no-handler", "b"), Letter::new("no-handler", "c")]).does(&["a"]),
         Case::new("a kind that no handler takes is ignored where the policy says so", &[r#"{"id":"a","do":"pay"}"#, r#"{"id":"b","do":"play"}"#])
-            .with("kind = \"body:/do\"\non_unknown_kind = \"ignore\"\n[consumer.work.on.pay]\nsql = \"insert into effect (id) select id from messages\"")
+            .with("kind = \"body:/do\"\non_unknown_kind = \"ignore\"".to_owned() + &handler("pay", "insert into effect (id) select id from messages"))
             .counts(counts(1, 0, 0, 0, 0, 1), counts(0, 1, 0, 0, 0, 1))
             .at(&[("a", Place::Done), ("b", Place::Nowhere)]).does(&["a"]),
         Case::new("over the limit", &[r#"{"id":"a"}"#, r#"{"id":"b","x":"0123456789"}"#])

@@ -531,8 +531,8 @@ async fn a_hint_can_be_pasted_whatever_the_id_is(world: World) {
         let line = serde_json::json!({ "id": id, "fails": 1 });
         world.write("lines.jsonl", format!("{line}\n"));
         let finished = world.done("run").await;
-        let command = finished.stderr.lines().filter_map(|line| line.rsplit_once(":  ")).map(|(_, command)| command);
-        let command = command.last().expect("a hint").to_owned();
+        let line = finished.stderr.lines().rfind(|line| line.contains(":  ")).expect("a hint");
+        let command = line.rsplit_once(":  ").map(|(_, command)| command.to_owned()).expect("a command");
         assert!(command.contains("explain"), "{id}: {finished}");
         let pasted = Program::new("sh").args(["-c", &command]).current_dir(world.directory()).run(LIMIT).await;
         assert_eq!(pasted.code(), Some(0), "{id}: {command}: {pasted}");

@@ -18,16 +18,14 @@ impl Hints {
         Hints { program: quoted(&program), tail }
     }
 
-    /// A command, e.g. of `dead list`.
-    pub(crate) fn command(&self, words: &[&str]) -> String {
-        // What begins like an option is none behind `--`.
-        let plain =
-            words.iter().position(|word| word.starts_with('-') && !word.starts_with("--")).map_or(words.len(), |_| 1);
-        let join = |words: &[&str]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-        let (verb, behind) = words.split_at(plain);
-        match behind {
-            [] => format!("{} {} {}", self.program, join(verb), self.tail),
-            behind => format!("{} {} {} -- {}", self.program, join(verb), self.tail, join(behind)),
+    /// A command, e.g. `dead list` without arguments.
+    pub(crate) fn command(&self, verb: &[&str], arguments: &[&str]) -> String {
+        let join = |words: &[&str]| words.iter().map(|word| format!("{} ", quoted(word))).collect::<String>();
+        let (program, tail) = (&self.program, &self.tail);
+        match arguments.iter().any(|argument| argument.starts_with('-')) {
+            false => format!("{program} {}{}{tail}", join(verb), join(arguments)),
+            // What looks like an option is none behind `--`.
+            true => format!("{program} {}{tail} -- {}", join(verb), join(arguments).trim_end()),
         }
     }
 }
@@ -57,14 +55,14 @@ mod tests {
         assert_eq!(quoted("pay-1007"), "pay-1007");
         assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
         let hints = Hints::new(Path::new("a b.toml"), Some("postgres://me:secret@host/db"));
-        let command = hints.command(&["dead", "list"]);
+        let command = hints.command(&["dead", "list"], &[]);
         assert!(command.ends_with("dead list -f 'a b.toml' --store URL"), "{command}");
         let hints = Hints::new(Path::new("a.toml"), Some("postgres://me@host/db"));
         assert!(
             hints
                 .command(&["explain", "payments", "-1"])
-                .ends_with("explain -f a.toml --store postgres://me@host/db -- payments -1")
+                .ends_with("explain -f a.toml --store postgres://me@host/db -- payments --json")
         );
-        assert!(hints.command(&["status"]).ends_with("status -f a.toml --store postgres://me@host/db"));
+        assert!(hints.command(&["status"], &[]).ends_with("status -f a.toml --store postgres://me@host/db"));
     }
 }

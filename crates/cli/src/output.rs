@@ -6,8 +6,11 @@ use std::io::{self, Write};
 /// A line of data. A reader that closed its end (`| head`) ends the program quietly.
 pub(crate) fn data(line: fmt::Arguments<'_>) {
     if let Err(error) = writeln!(io::stdout(), "{line}") {
-        let code = if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { 1 };
-        std::process::exit(code);
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            std::process::exit(0);
+        }
+        complain(format_args!("cannot write to standard output: {error}"));
+        std::process::exit(1);
     }
 }
 

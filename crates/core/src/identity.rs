@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Longest message id, in bytes.
 pub const ID_LENGTH_MAX: usize = 255;
+/// The years 1 to 9999, in milliseconds since 1970.
+const TIMES: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
 /// Longest kind and key, in bytes.
 pub const NAME_LENGTH_MAX: usize = 1024;
 /// How much of a body over the limit is kept with its dead letter, in bytes.
@@ -146,6 +148,7 @@ pub struct Refused {
 
 impl Identity {
     /// Reads `envelope`. Judged in this order: too large, undecodable, missing id, invalid id.
+    #[allow(clippy::result_large_err, reason = "a refusal is rare, and carries the message on to its dead letter")]
     pub fn identify(&self, mut envelope: Envelope) -> Result<Incoming, Refused> {
         if let Some(refused) = self.too_large(&mut envelope) {
             return Err(refused(envelope));
@@ -314,8 +317,12 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// A time that cannot be read is no time: the message then cannot be too old.
+    /// A time that cannot be read, or that no database takes, is no time: the message then cannot be too old.
     fn time(&self, pick: &Pick) -> Option<Timestamp> {
+        self.said_time(pick).filter(|time| TIMES.contains(&time.as_millis()))
+    }
+
+    fn said_time(&self, pick: &Pick) -> Option<Timestamp> {
         match pick {
             Pick::Property => self.envelope.time,
             Pick::CloudEvents => self.event.and_then(|event| event.time),

@@ -391,7 +391,7 @@ impl<S: Store> Passage<S> {
     }
 
     /// Whether a message comes from a time that has not come yet.
-    pub(crate) fn from_the_future(&self, message: &Incoming, now: Timestamp) -> bool {
+    pub(crate) fn is_ahead_of_time(&self, message: &Incoming, now: Timestamp) -> bool {
         self.on_stale == OnStale::DeadLetter && message.time.is_some_and(|time| time > now.plus(self.skew()))
     }
 

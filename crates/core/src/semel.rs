@@ -165,7 +165,7 @@ impl<S: Store> Semel<S> {
             }
         };
         let passenger = Passenger { message: &incoming, waiting: None, careful: false };
-        if passage.from_the_future(&incoming, self.now().await?) {
+        if passage.is_ahead_of_time(&incoming, self.now().await?) {
             return passage.bury(passenger, Reason::Future, 0, FUTURE.to_owned()).await.map_err(told);
         }
         let (mut reruns, mut hoped) = (0, None);

@@ -4,4 +4,4 @@ select set_config('synchronous_commit', 'on', false) where current_setting('sync
 select set_config('default_transaction_isolation', 'read committed', false);
 -- A role that is called semel would find, and make, its own tables in semel's schema: "$user" comes first by default.
 select set_config('search_path', regexp_replace(current_setting('search_path'), '("\$user"|"?semel"?)\s*,?\s*', '', 'g'), false)
-where current_schema() = 'semel'
+where 'semel' in (current_schema(), current_user)

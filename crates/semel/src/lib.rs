@@ -1,4 +1,8 @@
-#![doc = include_str!("../../../README.md")]
+#![cfg_attr(all(feature = "sqlite", feature = "file"), doc = include_str!("../../../README.md"))]
+#![cfg_attr(
+    not(all(feature = "sqlite", feature = "file")),
+    doc = "Turns at-least-once delivery into effectively-once processing."
+)]
 
 pub use semel_core::*;
 

@@ -198,6 +198,11 @@ pub fn work(settings: &str) -> String {
     table
 }
 
+/// The table of a handler of the consumer `work`, to be put behind its settings.
+pub fn handler(kind: &str, sql: &str) -> String {
+    format!("\n[consumer.work.on.{kind:?}]\nsql = \"\"\"{sql}\"\"\"\n")
+}
+
 /// The address of a PostgreSQL database as another user: `name`, or `name:password`.
 pub fn as_user(address: &str, user: &str) -> String {
     let (scheme, rest) = address.split_once("://").expect("a URL");

@@ -1,15 +1,16 @@
 //! Case 194 (rask): the signal to stop was passed on into the work: half of it was done again after each deployment,
 //! and mail went out twice.
 
-use semel_tests::cli_world::{Counts, LIMIT, Place, World, until};
+use semel_tests::cli_world::{Counts, LIMIT, Place, World, handler, until};
 use sqlx::Executor as _;
 
 #[tokio::test]
 async fn what_is_in_work_is_finished_and_nothing_new_is_begun() {
     let Some(world) = World::on_postgresql(env!("CARGO_BIN_EXE_semel-probed")).await else { return };
-    world.configure_work(
-        "lanes = 1\nmax_batch = 1\n[consumer.work.on.\"*\"]\nsql = \"insert into effect (id) select id from messages where pg_advisory_xact_lock(3) is not null\"",
-    );
+    world.configure_work(&format!(
+        "lanes = 1\nmax_batch = 1\n{}",
+        handler("*", "insert into effect (id) select id from messages where pg_advisory_xact_lock(3) is not null")
+    ));
     world.write("lines.jsonl", "{\"id\":\"a\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n");
     world.done("migrate").await;
     let mut gate = world.store().connect_postgres().await;

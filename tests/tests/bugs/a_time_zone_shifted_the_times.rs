@@ -8,7 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 async fn the_session_s_time_zone_changes_no_time() {
     let Some(world) = World::on_postgresql(env!("CARGO_BIN_EXE_semel-probed")).await else { return };
     let name = world.store().value("select current_database()").await;
-    world.store().execute(&format!("alter database {name} set timezone = 'Pacific/Kiritimati'; alter database {name} set datestyle = 'SQL, DMY'")).await;
+    for setting in ["timezone = 'Pacific/Kiritimati'", "datestyle = 'SQL, DMY'"] {
+        world.store().execute(&format!("alter database {name} set {setting}")).await;
+    }
     world.configure_work(
         "time = \"body:/at\"\n[consumer.work.on.\"*\"]\n\
          sql = \"insert into effect (id, note) select id, extract(epoch from time)::bigint::text from messages\"",

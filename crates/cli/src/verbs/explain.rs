@@ -54,6 +54,7 @@ impl OnStore for Explain {
 
 fn tell(id: &str, explained: &Explained) {
     let Explained { consumer, claim, waiting, dead } = explained;
+    let consumer = visible(consumer);
     let own = dead.iter().any(|stored| stored.letter.reason.claims());
     match (claim, waiting) {
         (_, Some(waiting)) => {

@@ -206,16 +206,16 @@ async fn hint<S: SqlStore>(semel: &Semel<S>, summaries: &[Summary], hints: &Hint
     };
     let commands = match (set_aside, example) {
         (true, Some((consumer, id))) => [
-            ("what was set aside, and why", hints.command(&["dead", "list"])),
-            ("what became of one message", hints.command(&["explain", &consumer, &id])),
+            ("what was set aside, and why", hints.command(&["dead", "list"], &[])),
+            ("what became of one message", hints.command(&["explain"], &[&consumer, &id])),
         ],
         (true, None) => [
-            ("what was set aside, and why", hints.command(&["dead", "list"])),
-            ("what is remembered", hints.command(&["status"])),
+            ("what was set aside, and why", hints.command(&["dead", "list"], &[])),
+            ("what is remembered", hints.command(&["status"], &[])),
         ],
         (false, _) => [
-            ("what is remembered", hints.command(&["status"])),
-            ("read it all again: everything is known", hints.command(&["run", "--from-start"])),
+            ("what is remembered", hints.command(&["status"], &[])),
+            ("read it all again: everything is known", hints.command(&["run", "--from-start"], &[])),
         ],
     };
     for (what, command) in commands {

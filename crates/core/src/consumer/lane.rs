@@ -241,7 +241,7 @@ impl<S: Store, K: Settle> Lane<S, K> {
                         self.bury(work, Reason::NoHandler, error).await;
                     }
                 }
-            } else if self.shared.passage.from_the_future(&work.message, now) && matches!(work.from, Origin::Broker(_))
+            } else if self.shared.passage.is_ahead_of_time(&work.message, now) && matches!(work.from, Origin::Broker(_))
             {
                 self.bury(work, Reason::Future, FUTURE.to_owned()).await;
             } else {
@@ -367,7 +367,7 @@ impl<S: Store, K: Settle> Lane<S, K> {
             Stopped::Stale(at) => self.bury_stale(works, &at).await,
             Stopped::Busy if alone => {
                 self.close_attempt(&works[0]).await;
-                self.set_aside(works.swap_remove(0));
+                self.set_aside(*works.swap_remove(0));
                 Left::Nothing
             }
             Stopped::Rerun(_) if !alone => {
@@ -457,12 +457,12 @@ impl<S: Store, K: Settle> Lane<S, K> {
         }
     }
 
-    fn set_aside(&mut self, work: Box<Work<K>>) {
+    fn set_aside(&mut self, work: Work<K>) {
         let round = work.waits + 1;
         let delay = backoff(round, Duration::from_millis(100), Duration::from_secs(5));
         self.aside.push(Aside {
             until: Instant::now() + delay,
-            works: VecDeque::from([Box::new(Work { waits: round, ..*work })]),
+            works: VecDeque::from([Box::new(Work { waits: round, ..work })]),
         });
     }
 

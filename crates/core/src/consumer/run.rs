@@ -73,21 +73,26 @@ pub enum RunError {
     },
 }
 
-/// One of the last words to the store, which may fail: said again where that helps, but not for long, and no failure of the run.
+/// One of the last words to the store, which may fail: said again where that helps, but not for long, and no failure of the run. Whether the
+/// store answers at all.
 macro_rules! last_word {
-    ($name:expr, $say:expr, $lost:literal) => {
-        for round in 1..=3 {
-            let failed = match tokio::time::timeout(LAST_WORDS_MAX, $say).await {
-                Ok(Ok(())) => break,
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "the store gave no answer".to_owned(),
+    ($name:expr, $say:expr, $lost:literal) => {{
+        let mut round = 0;
+        loop {
+            round += 1;
+            let (failed, silent) = match tokio::time::timeout(LAST_WORDS_MAX, $say).await {
+                Ok(Ok(())) => break true,
+                Ok(Err(error)) => (error.to_string(), false),
+                Err(_) => ("the store gave no answer".to_owned(), true),
             };
-            if round == 3 {
+            // Whoever gives no answer is not asked again.
+            if silent || round == 3 {
                 tracing::warn!(consumer = %$name, "{}: {failed}", $lost);
+                break !silent;
             }
             tokio::time::sleep(backoff(round, Duration::from_millis(50), Duration::from_secs(1))).await;
         }
-    };
+    }};
 }
 
 pub(crate) async fn run<S: Store, B: Source>(consumer: Consumer<S>, source: B) -> Result<Summary, RunError> {
@@ -158,11 +163,12 @@ pub(crate) async fn run<S: Store, B: Source>(consumer: Consumer<S>, source: B) -
     aside.abort_all();
     drained?;
     // Nothing is in work any more, so the end is clean, if the store can be told.
+    let mut answers = true;
     let ended = match (shared.failure(), pulled) {
         (Some(error), _) | (None, Err(error)) => Err(error),
         (None, Ok(mut subscription)) => {
             if let Some(subscription) = &mut subscription {
-                last_word!(
+                answers = last_word!(
                     name,
                     pull.save(subscription),
                     "the position could not be stored, so some messages will be read again, and known"
@@ -171,11 +177,13 @@ pub(crate) async fn run<S: Store, B: Source>(consumer: Consumer<S>, source: B) -
             Ok(progress.summary(&name, started.elapsed()))
         }
     };
-    last_word!(
-        name,
-        leave(&shared),
-        "the end of this run could not be stored, so the next one handles its first messages with care"
-    );
+    if answers {
+        last_word!(
+            name,
+            leave(&shared),
+            "the end of this run could not be stored, so the next one handles its first messages with care"
+        );
+    }
     ended
 }
 

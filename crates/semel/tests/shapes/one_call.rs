@@ -22,7 +22,7 @@ async fn work<S: Store, K: Settle>(
         .await?;
     match permit.outcome() {
         Outcome::Processed | Outcome::Duplicate => {}
-        other => println!("{other:?}"),
+        other => return Err(format!("{other:?}").into()),
     }
     Ok(delivery.ack(permit).await?)
 }
