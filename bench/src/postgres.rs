@@ -30,7 +30,7 @@ pub(crate) fn orders(count: usize) -> Arc<Vec<Envelope>> {
     let run = RUN.fetch_add(1, Ordering::Relaxed);
     let order = |at: usize| {
         let id = format!("{run:04}-{at:010}-5c1f-4d2e-9a51-0242ac120002");
-        Envelope::of(&id.clone(), &Order { id, account: (at % 50) as i64, amount: 450 }).expect("serialises")
+        Envelope::of(id.clone(), &Order { id, account: (at % 50) as i64, amount: 450 }).expect("serialises")
     };
     Arc::new((0..count).map(order).collect())
 }

@@ -72,7 +72,7 @@ pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> Duration {
 }
 
 pub(crate) fn print(all: &[Compared]) {
-    println!("{:<46} {:>10} {:>10} {:>7} {:>6}   {}", "", "semel/s", "hand/s", "ratio", "goal", "ratios");
+    println!("{:<46} {:>10} {:>10} {:>7} {:>6}   ratios", "", "semel/s", "hand/s", "ratio", "goal");
     for compared in all {
         let Compared { name, semel, hand, ratio, goal, ratios } = compared;
         let met = if ratio >= goal { " " } else { "!" };

@@ -60,7 +60,7 @@ mod tests {
         let hints = Hints::new(Path::new("a.toml"), Some("postgres://me@host/db"));
         assert!(
             hints
-                .command(&["explain", "payments", "-1"])
+                .command(&["explain"], &["payments", "--json"])
                 .ends_with("explain -f a.toml --store postgres://me@host/db -- payments --json")
         );
         assert!(hints.command(&["status"], &[]).ends_with("status -f a.toml --store postgres://me@host/db"));

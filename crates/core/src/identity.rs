@@ -148,8 +148,7 @@ pub struct Refused {
 
 impl Identity {
     /// Reads `envelope`. Judged in this order: too large, undecodable, missing id, invalid id.
-    #[allow(clippy::result_large_err, reason = "a refusal is rare, and carries the message on to its dead letter")]
-    pub fn identify(&self, mut envelope: Envelope) -> Result<Incoming, Refused> {
+    pub fn identify(&self, mut envelope: Envelope) -> Result<Incoming, Box<Refused>> {
         if let Some(refused) = self.too_large(&mut envelope) {
             return Err(refused(envelope));
         }
@@ -206,7 +205,7 @@ impl Identity {
         Ok((id, kind, key, time, fingerprint))
     }
 
-    fn too_large(&self, envelope: &mut Envelope) -> Option<impl FnOnce(Envelope) -> Refused + use<>> {
+    fn too_large(&self, envelope: &mut Envelope) -> Option<impl FnOnce(Envelope) -> Box<Refused> + use<>> {
         use crate::fingerprint::BodyDigest;
         use crate::message::Cut;
         let header_bytes: usize = envelope.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -227,11 +226,13 @@ impl Identity {
             true => format!("the headers have {header_bytes} bytes; the limit is {CUT_LENGTH}"),
             false => format!("the body has {} bytes; the limit is {} (max_body)", cut.length, self.body_length_max),
         };
-        Some(move |envelope| Refused {
-            reason: Reason::TooLarge,
-            error,
-            envelope,
-            fingerprint: Fingerprint { version: 1, digest: cut.digest },
+        Some(move |envelope| {
+            Box::new(Refused {
+                reason: Reason::TooLarge,
+                error,
+                envelope,
+                fingerprint: Fingerprint { version: 1, digest: cut.digest },
+            })
         })
     }
 
@@ -275,10 +276,10 @@ pub(crate) fn token() -> u64 {
 }
 
 /// The fingerprint is of all that its producer said and a redelivery repeats (headers may be a broker's), so that two messages stay two.
-fn refuse(reason: Reason, error: String, envelope: Envelope) -> Refused {
+fn refuse(reason: Reason, error: String, envelope: Envelope) -> Box<Refused> {
     let said = join([envelope.id.as_deref().unwrap_or_default(), envelope.kind.as_deref().unwrap_or_default()]);
     let fingerprint = FingerprintOf::Body.of(Some(&said), &envelope.body, None);
-    Refused { reason, error, envelope, fingerprint }
+    Box::new(Refused { reason, error, envelope, fingerprint })
 }
 
 #[derive(Clone, Copy)]

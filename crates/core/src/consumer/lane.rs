@@ -523,7 +523,7 @@ impl<S: Store, K: Settle> Lane<S, K> {
     async fn bury_refused(&mut self, works: Vec<Box<RefusedWork<K>>>) {
         let mut rounds = 0;
         let permits = loop {
-            let refused: Vec<_> = works.iter().map(|work| (&work.refused, work.answer.token())).collect();
+            let refused: Vec<_> = works.iter().map(|work| (&*work.refused, work.answer.token())).collect();
             match self.shared.passage.bury_refused(&refused).await {
                 Ok(permits) => break permits,
                 Err(stopped) => {

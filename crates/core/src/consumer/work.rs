@@ -67,7 +67,7 @@ impl<K> Work<K> {
 
 /// A delivery without an id.
 pub(crate) struct RefusedWork<K> {
-    pub(crate) refused: Refused,
+    pub(crate) refused: Box<Refused>,
     pub(crate) answer: Answer<K>,
     pub(crate) _slot: Slot,
 }
