@@ -721,6 +721,33 @@ async fn a_message_that_kills_the_process_ends_as_crashed(world: World) {
 
 on_both_stores!(a_message_that_kills_the_process_ends_as_crashed);
 
+/// Handled with care after a crash: its attempt is written down, and ends when it is put behind a message of its key.
+async fn a_message_that_goes_behind_another_one_has_no_open_attempt(world: World) {
+    world
+        .configure_work("key = \"body:/k\"\nlanes = 1\nmax_batch = 10\nretry = { immediate = 0, deferred = [\"1h\"] }");
+    world.write(
+        "lines.jsonl",
+        "{\"id\":\"a\",\"k\":1,\"fails\":9}\n{\"id\":\"b\",\"k\":1}\n{\"id\":\"c\",\"k\":2,\"fails\":9}\n",
+    );
+    // The second run is careful, and dies when all three wait.
+    for point in ["before-claim", "after-defer:2"] {
+        let killed = world.semel(["run", "--json"]).env("SEMEL_CRASH_AT", point).run(LIMIT).await;
+        assert_eq!(killed.code(), None, "{point}: {killed}");
+    }
+    for id in ["a", "b", "c"] {
+        assert_eq!(world.place(id).await, Place::Waiting, "{id}");
+    }
+    assert_eq!(
+        world.store().rows("select message_id from semel.attempt").await,
+        [""; 0],
+        "none of them was in its handler"
+    );
+    assert_eq!(world.run("").await, Counts::duplicates(3), "read again, for the position was not stored");
+    world.check_places().await;
+}
+
+on_both_stores!(a_message_that_goes_behind_another_one_has_no_open_attempt);
+
 /// On PostgreSQL only.
 async fn on_postgresql() -> Option<World> {
     World::on_postgresql(env!("CARGO_BIN_EXE_semel-probed")).await

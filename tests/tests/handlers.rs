@@ -186,7 +186,7 @@ async fn on_postgres_no_backend_works_on_after_the_time_limit_of_its_handler() {
     assert_eq!(finished.code(), Some(0), "{finished}");
     assert!(since.elapsed() > Duration::from_secs(2), "two tries of a second each: {finished}");
     assert!(oldest > 500, "the query was never seen at work");
-    assert!(oldest < 2_500, "a query that had a second worked for {oldest} ms");
+    assert!(oldest < 5_000, "a query that had a second worked for {oldest} ms");
     // The program is gone, and with it what its last connection still worked on.
     laboratory.base.wait_for_number(&format!("select 1::bigint where ({OLDEST}) = 0"), 1, Duration::from_secs(2)).await;
 }
@@ -271,9 +271,9 @@ async fn on_postgres_nothing_is_held_between_two_tries() {
     shop.base.execute("insert into frozen (account) values ('jana')").await;
     let running = shop.run().spawn();
     let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(4) {
+    while since.elapsed() < Duration::from_secs(5) {
         let held = shop.base.number(HELD).await;
-        assert!(held < 500, "something is held for {held} ms");
+        assert!(held < 1_000, "something is held for {held} ms");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     running.sigterm();

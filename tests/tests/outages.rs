@@ -241,8 +241,8 @@ async fn a_stop_while_the_network_swallows_everything_ends_after_the_grace() {
     let asked = Instant::now();
     running.sigterm();
     let finished = running.wait(LIMIT).await;
-    // The position, and that it left, can be told to nobody, which takes one more wait for each at most.
-    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}: {finished}", asked.elapsed());
+    // A supervisor that gives ten seconds must not have to kill it.
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}: {finished}", asked.elapsed());
     assert!(!finished.stderr.contains("panicked"), "{finished}");
     // Whether the position could be stored or not, the next run knows what was done.
     proxy.black_hole(false);

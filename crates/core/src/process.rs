@@ -132,6 +132,7 @@ impl<S: Store> Passage<S> {
         for &at in &behind {
             let error = "waits behind an earlier message of its key".to_owned();
             writes.waiting.push(self.waiting(batch[at].message, 0, Duration::ZERO, error));
+            writes.closed.extend(batch[at].careful.then(|| batch[at].message.id.clone()));
         }
         let conflicts = (0..batch.len()).filter(|&at| claimed.claims[at] == Claim::Conflict);
         if self.on_conflict == OnConflict::DeadLetter {

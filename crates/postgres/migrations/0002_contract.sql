@@ -139,4 +139,20 @@ comment on function semel.claim(text, text, bytea) is
 
 revoke all on function semel.register(text), semel.claim(text, text, bytea) from public;
 
+-- The proof before COMMIT (law 11), for semel's own programs: this transaction is the one that holds the claim. Fails with SM001 otherwise, and
+-- with 25P02 in an aborted transaction. It also makes the commit durable where the session would not (law 6), and never lowers a stronger
+-- setting. A function, because its plans are kept: as plain SQL in the round trip of COMMIT it would be parsed and planned every time.
+create function semel.prove(transaction text) returns void
+language plpgsql
+as $$
+begin
+  if pg_current_xact_id_if_assigned()::text is distinct from transaction then
+    raise exception 'this is not the transaction that holds the claim' using errcode = 'SM001';
+  end if;
+  if current_setting('synchronous_commit') in ('off', 'local') then
+    perform set_config('synchronous_commit', 'on', true);
+  end if;
+end
+$$;
+
 insert into semel.migration (version) values (2);

@@ -15,7 +15,8 @@ with limits as materialized (
 -- An aggregate: what stands beside it is evaluated when all of "claimed" was read, so the transaction has its number by then, and only then
 -- does the wait for twins end (law 8).
 select
-  array_agg(message_id),
+  count(*),
+  case when count(*) < cardinality($2::text[]) then array_agg(message_id) end,
   pg_current_xact_id_if_assigned()::text,
   exists (select from semel.inbox where consumer = $1 and holds and key is not null),
   case when $8::text is not null then set_config('lock_timeout', $8, true) end

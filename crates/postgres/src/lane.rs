@@ -3,6 +3,7 @@
 use crate::convert;
 use crate::error::{code, store_error};
 use crate::session::Hello;
+use crate::transaction::BEGIN;
 use crate::{transaction, writes};
 use semel_core::{
     Claim, ClaimKey, ClaimWait, Claimed, Claims, ConsumerNumber, Fingerprint, Lane, StoreError, Timestamp, Trouble,
@@ -17,7 +18,6 @@ const LIMIT_MARGIN: Duration = Duration::from_secs(2);
 
 /// A transaction that was begun ahead is used within this time.
 const CHAIN_MAX: Duration = Duration::from_millis(20);
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const ENDED: &str = "the handler ended the transaction itself (COMMIT or ROLLBACK as SQL): what it wrote is not tied to its claim. \
                      Leave the end to semel";
 
@@ -166,7 +166,7 @@ impl PostgresLane {
     async fn end_proved(&mut self, number: u64) -> Result<(), StoreError> {
         self.check_depth()?;
         transaction::end(&mut self.conn, number).await.map_err(|error| match code(&error) {
-            Some("2203A") => StoreError::new(Trouble::Other, ENDED),
+            Some(transaction::NOT_OURS) => StoreError::new(Trouble::Other, ENDED),
             Some("25P02" | "25P03") => proof_error(error),
             _ => store_error("commit", error),
         })?;
@@ -270,6 +270,8 @@ struct Taken {
 }
 
 type TakenRow = (Option<Vec<String>>, Option<String>, bool, Option<String>);
+/// How many were claimed; which, only where not all were; the rest as in [`TakenRow`].
+type ClaimedRow = (i64, Option<Vec<String>>, Option<String>, bool, Option<String>);
 
 impl Taken {
     fn add_one(&mut self, key: &ClaimKey<'_>, row: Option<(String, bool)>) {
@@ -311,7 +313,7 @@ async fn insert_claims(
     keys: &[&ClaimKey<'_>],
     limits: &Limits<'_>,
 ) -> Result<TakenRow, StoreError> {
-    sqlx::query_as(include_str!("../sql/claim.sql"))
+    let (count, ids, transaction, keys_held, _): ClaimedRow = sqlx::query_as(include_str!("../sql/claim.sql"))
         .bind(consumer.0)
         .bind(keys.iter().map(|key| key.id).collect::<Vec<_>>())
         .bind(keys.iter().map(|key| convert::digest(&key.fingerprint)).collect::<Vec<_>>())
@@ -322,7 +324,10 @@ async fn insert_claims(
         .bind(limits.back)
         .fetch_one(conn)
         .await
-        .map_err(claim_error)
+        .map_err(claim_error)?;
+    let all = || keys.iter().map(|key| key.id.to_owned()).collect();
+    let ids = if count == keys.len() as i64 { Some(all()) } else { ids };
+    Ok((ids, transaction, keys_held, None))
 }
 
 async fn lock_waiting(
