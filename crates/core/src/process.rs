@@ -418,7 +418,7 @@ impl<S: Store> Passage<S> {
 }
 
 /// How long the store may take to answer when a handler ran over its time, before it counts as out.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
+const ANSWER_MAX: Duration = Duration::from_millis(700);
 /// How long a twin is waited for (law 8).
 pub(crate) const TWIN_WAIT: Duration = Duration::from_secs(5);
 

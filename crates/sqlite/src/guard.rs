@@ -102,7 +102,7 @@ impl Guard {
     fn may_commit(&self) -> bool {
         match self.state.load(SeqCst) {
             FREE => true,
-            ENDING => self.broken().is_none(),
+            ENDING => semel_core::planted("no-proof") || self.broken().is_none(),
             _ => {
                 // Unless the transaction was rolled back before: then this is a later statement on its own, and not the cause.
                 if !self.rolled_back.load(SeqCst) {

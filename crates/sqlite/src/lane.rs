@@ -46,10 +46,15 @@ impl Lane for SqliteLane {
 
     async fn commit(&mut self, writes: &Writes) -> Result<Written, StoreError> {
         self.guard.handled();
-        self.unbroken()?;
+        let proved = !semel_core::planted("no-proof");
+        if proved {
+            self.unbroken()?;
+        }
         let written = self.write(writes).await;
         let written = self.told(written).await?;
-        self.prove().await?;
+        if proved {
+            self.prove().await?;
+        }
         self.end().await?;
         Ok(written)
     }
