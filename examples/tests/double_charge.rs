@@ -15,7 +15,8 @@ fn the_naive_handler_charges_twice_and_the_claim_once() {
     let output = Command::new(example("double-charge")).output().expect("the example runs");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let row = |begins: &str| said.lines().find(|line| line.starts_with(begins)).unwrap_or_else(|| panic!("{begins}: {said}"));
+    let row =
+        |begins: &str| said.lines().find(|line| line.starts_with(begins)).unwrap_or_else(|| panic!("{begins}: {said}"));
     for accident in ["killed between work and ack", "two copies at the same moment"] {
         let counts: Vec<&str> = row(accident).split_whitespace().rev().take(4).collect();
         assert_eq!(counts, ["charge", "1", "charges", "2"], "{said}");

@@ -113,6 +113,27 @@ impl Base {
         connected.close().await;
     }
 
+    /// Wait until no connection of semel's has anything at work: a server notices only after a while that a program is
+    /// dead, and may still commit what it sent last.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than three seconds.
+    pub async fn wait_until_quiet(&self) {
+        const QUIET: &str = "select 1::bigint where not exists (select from pg_stat_activity
+            where datname = current_database() and application_name = 'semel' and state <> 'idle')";
+        const PATIENCE: Duration = Duration::from_secs(3);
+        match self {
+            Base::Postgres(_) => drop(self.wait_for_number(QUIET, 1, PATIENCE).await),
+            Base::Sqlite(path, _) => {
+                let options = SqliteConnectOptions::new().filename(path).busy_timeout(PATIENCE);
+                let mut connected = Connected::Sqlite(options.connect().await.expect("the file is there"));
+                connected.execute("begin immediate; rollback").await.expect("nobody holds the lock");
+                connected.close().await;
+            }
+        }
+    }
+
     /// Look again and again until the number that a query answers is at least `least`, and return it.
     ///
     /// # Panics

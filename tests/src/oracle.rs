@@ -1,6 +1,6 @@
 //! Counts what was booked and says what is wrong. Knows the shop's own tables, and nothing of semel's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::Base;
 use crate::payments::{Bad, Payments};
@@ -28,9 +28,10 @@ pub enum Violation {
 ///
 /// If the tables cannot be read.
 pub async fn at_the_end(base: &Base, payments: &Payments) -> Vec<Violation> {
-    let mut found = at_any_time(base, payments).await;
-    let booked = ledger(base).await;
-    found.extend(payments.good.keys().filter(|id| !booked.contains_key(*id)).map(|id| Violation::Lost(id.clone())));
+    let books = Books::read(base).await;
+    let mut found = books.wrong_at_any_time(payments);
+    let lost = payments.good.keys().filter(|id| !books.ledger.contains_key(*id));
+    found.extend(lost.cloned().map(Violation::Lost));
     found
 }
 
@@ -40,30 +41,7 @@ pub async fn at_the_end(base: &Base, payments: &Payments) -> Vec<Violation> {
 ///
 /// If the tables cannot be read.
 pub async fn at_any_time(base: &Base, payments: &Payments) -> Vec<Violation> {
-    let mut found = Vec::new();
-    let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-    for (id, rows) in ledger(base).await {
-        for (account, amount) in &rows {
-            *sums.entry(account.clone()).or_default() += amount;
-            let good = payments.good.get(&id).is_some_and(|good| good.amount == *amount && good.account == *account);
-            if !good {
-                found.push(Violation::Foreign(id.clone(), *amount));
-            }
-        }
-        if rows.len() > 1 {
-            found.push(Violation::Doubled(id, rows.len()));
-        }
-    }
-    let balances: Vec<(String, i64)> = base.rows("select account, total from balance").await.expect("the balances");
-    let balances: BTreeMap<String, i64> = balances.into_iter().collect();
-    for account in sums.keys().chain(balances.keys()) {
-        let of = |totals: &BTreeMap<String, i64>| totals.get(account).copied().unwrap_or(0);
-        let violation = Violation::Sum(account.clone(), of(&balances), of(&sums));
-        if of(&balances) != of(&sums) && !found.contains(&violation) {
-            found.push(violation);
-        }
-    }
-    found
+    Books::read(base).await.wrong_at_any_time(payments)
 }
 
 /// What is wrong with the dead letters.
@@ -83,12 +61,52 @@ pub fn set_aside(letters: &[(Bad, String)], payments: &Payments) -> Vec<Violatio
     found
 }
 
-async fn ledger(base: &Base) -> BTreeMap<String, Vec<(String, i64)>> {
-    let rows: Vec<(String, String, i64)> =
-        base.rows("select payment_id, account, amount from ledger").await.expect("the ledger");
-    let mut ledger: BTreeMap<String, Vec<(String, i64)>> = BTreeMap::new();
-    for (id, account, amount) in rows {
-        ledger.entry(id).or_default().push((account, amount));
+/// What is booked, at one moment.
+struct Books {
+    ledger: BTreeMap<String, Vec<(String, i64)>>,
+    balances: BTreeMap<String, i64>,
+}
+
+impl Books {
+    /// With one statement, which sees one moment: the server may still be committing what a dead program sent.
+    async fn read(base: &Base) -> Self {
+        const ALL: &str = "select 'paid', payment_id, account, amount from ledger
+            union all select 'total', '', account, total from balance";
+        let rows: Vec<(String, String, String, i64)> = base.rows(ALL).await.expect("the books");
+        let mut books = Books { ledger: BTreeMap::new(), balances: BTreeMap::new() };
+        for (what, id, account, amount) in rows {
+            match &*what {
+                "paid" => books.ledger.entry(id).or_default().push((account, amount)),
+                _ => drop(books.balances.insert(account, amount)),
+            }
+        }
+        books
     }
-    ledger
+
+    fn wrong_at_any_time(&self, payments: &Payments) -> Vec<Violation> {
+        let mut found = Vec::new();
+        let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+        for (id, rows) in &self.ledger {
+            for (account, amount) in rows {
+                *sums.entry(account).or_default() += amount;
+                let good = payments.good.get(id).is_some_and(|good| good.amount == *amount && good.account == *account);
+                if !good {
+                    found.push(Violation::Foreign(id.clone(), *amount));
+                }
+            }
+            if rows.len() > 1 {
+                found.push(Violation::Doubled(id.clone(), rows.len()));
+            }
+        }
+        let accounts: BTreeSet<&str> =
+            sums.keys().copied().chain(self.balances.keys().map(|account| &**account)).collect();
+        for account in accounts {
+            let balance = self.balances.get(account).copied().unwrap_or(0);
+            let sum = sums.get(account).copied().unwrap_or(0);
+            if balance != sum {
+                found.push(Violation::Sum(account.to_owned(), balance, sum));
+            }
+        }
+        found
+    }
 }

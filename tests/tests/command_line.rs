@@ -197,6 +197,10 @@ async fn check_names_each_fault_of_the_sql_with_its_handler_and_line(world: Worl
         ("parameter", "parameter"),
         ("commit", "COMMIT"),
     ] {
+        if kind == "commit" && world.kind() == Kind::Sqlite {
+            // Not seen by `check`: the commit hook refuses it when the handler runs.
+            continue;
+        }
         let line = said.lines().find(|line| line.contains(&format!("consumer.work.on.{kind:?}")));
         let line = line.unwrap_or_else(|| panic!("{kind} is not named: {said}"));
         assert!(line.to_lowercase().contains(&part.to_lowercase()), "{kind}: {line}");
@@ -506,7 +510,11 @@ async fn what_others_wrote_is_shown_and_not_obeyed(world: World) {
     assert!(listed.contains("dead\\u{1b}[2J\\u{1b}]0;owned\\u{7}\\r\\n\\t\\u{7f}\\u{9b}31m\\u{85}"), "{listed}");
     // In JSON an id is exact.
     assert_eq!(world.json("dead list --reason no-handler").await[0]["id"], dead);
-    assert_eq!(world.semel(["forget", "work", &done]).run(LIMIT).await.code(), Some(1), "it has a conflict");
+    assert_eq!(
+        world.semel(["forget", "work", &done]).run(LIMIT).await.code(),
+        Some(0),
+        "its conflict is another message"
+    );
 }
 
 async fn a_hint_can_be_pasted_whatever_the_id_is(world: World) {

@@ -168,6 +168,7 @@ async fn random_kills(kind: Kind) -> Option<()> {
         let finished = running.kill9().await;
         assert_eq!(finished.code(), None, "it ended before kill {kill}: {finished}");
         assert_eq!(oracle::at_any_time(&shop.base, &shop.payments).await, [], "after kill {kill}");
+        shop.base.wait_until_quiet().await;
         booked = shop.base.number(BOOKED).await;
     }
     let left = shop.payments.good.len() as i64 - booked;

@@ -8,8 +8,8 @@ use semel_tests::payments::Payments;
 use semel_tests::program::{Program, Running};
 use semel_tests::random::Random;
 use semel_tests::shop::{BOOKED, LIMIT, Rules, Shop, Summary, TRIES};
+use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_semel-probed");
 
@@ -154,26 +154,9 @@ async fn wait_until_endless(shop: &Shop, running: &Running) {
     }
 }
 
-/// Whether semel has a transaction open, or anything else at work, in this database.
-async fn wait_until_nothing_is_left(shop: &Shop) {
-    match &shop.base {
-        Base::Postgres(_) => {
-            const GONE: &str = "select 1::bigint where not exists (select from pg_stat_activity
-                where datname = current_database() and application_name = 'semel' and state <> 'idle')";
-            shop.base.wait_for_number(GONE, 1, Duration::from_secs(3)).await;
-        }
-        Base::Sqlite(path, _) => {
-            let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(3));
-            let mut connection = options.connect().await.expect("the file is there");
-            sqlx::raw_sql("begin immediate; rollback").execute(&mut connection).await.expect("nobody holds the lock");
-            connection.close().await.expect("the end");
-        }
-    }
-}
-
 /// What was rolled back is booked by the next run, once the account is thawed.
 async fn is_made_good(shop: &Shop) {
-    wait_until_nothing_is_left(shop).await;
+    shop.base.wait_until_quiet().await;
     assert_eq!(
         shop.base.number("select count(*) from ledger where payment_id = 'pay-endless'").await,
         0,
@@ -220,14 +203,14 @@ async fn watched(kind: Kind) -> Option<()> {
         let unwatched = shop.run().spawn();
         wait_until_endless(&shop, &unwatched).await;
         unwatched.kill9().await;
-        wait_until_nothing_is_left(&shop).await;
+        shop.base.wait_until_quiet().await;
         let watched = shop.run().spawn();
         watched.wait_for_line("did not end well", LIMIT).await;
         wait_until_endless(&shop, &watched).await;
         watched.sigterm();
         let finished = watched.wait(SOON).await;
         assert_eq!(finished.code(), Some(0), "{finished}");
-        wait_until_nothing_is_left(&shop).await;
+        shop.base.wait_until_quiet().await;
     }
     is_made_good(&shop).await;
     Some(())

@@ -22,9 +22,10 @@ pub(crate) fn json(object: &impl serde::Serialize) {
     }
 }
 
-/// A line for the person at the terminal.
-pub(crate) fn say(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{line}");
+/// Lines for the person at the terminal. What stands in them of others, such as the name of a file, is shown and not obeyed.
+pub(crate) fn say(lines: fmt::Arguments<'_>) {
+    let lines: Vec<String> = lines.to_string().split('\n').map(visible).collect();
+    let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
 }
 
 /// A complaint.

@@ -105,7 +105,8 @@ async fn a_full_disk() {
     let mut large = waiting("m");
     large.envelope.body = vec![7; 1 << 20];
     let error = write(&mut lane, Writes { waiting: vec![large], ..Writes::default() }).await.unwrap_err();
-    says(&error, Trouble::Other, "there is no room left to write");
+    // An outage: nothing of it is a message's fault.
+    says(&error, Trouble::Unreachable, "there is no room left to write");
 }
 
 #[tokio::test]

@@ -32,15 +32,13 @@ impl OnStore for Explain {
         lane.done();
         let id = visible(&self.id);
         if found.is_empty() {
-            let who = self.consumer.as_deref().unwrap_or("no consumer");
-            return Err(CliError::Failed(match self.consumer {
-                Some(_) => {
-                    format!("{who} knows nothing of {id}: it never came, or it is older than the window and was swept")
-                }
-                None => {
-                    format!("{who} knows anything of {id}: it never came, or it is older than the window and was swept")
-                }
-            }));
+            let who = match &self.consumer {
+                Some(consumer) => format!("{} knows nothing", visible(consumer)),
+                None => "no consumer knows anything".to_owned(),
+            };
+            return Err(CliError::Failed(format!(
+                "{who} of {id}: it never came, or it is older than the window and was swept"
+            )));
         }
         for explained in &found {
             match self.json {
