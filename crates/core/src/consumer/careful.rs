@@ -21,7 +21,12 @@ pub(crate) async fn join<S: Store>(
     // First our own row: if we die as well, the next one finds it.
     ask!(lanes, lane => lane.beat(consumer, me));
     let all = ask!(lanes, lane => lane.instances(consumer));
-    let dead: Vec<&Seen> = all.iter().filter(|seen| !seen.lives(me)).collect();
+    let mut dead: Vec<&Seen> = all.iter().filter(|seen| !seen.lives(me)).collect();
+    if !dead.is_empty() {
+        // One that ended well between being read and being looked for has removed its row before it went.
+        let still = ask!(lanes, lane => lane.instances(consumer));
+        dead.retain(|seen| still.iter().any(|other| other.instance.id == seen.instance.id));
+    }
     for seen in &dead {
         ask!(lanes, lane => lane.remove_instance(consumer, &seen.instance.id));
     }
@@ -42,7 +47,9 @@ pub(crate) async fn open<S: Store>(
         Some(open) => {
             let all = ask!(lanes, lane => lane.instances(consumer));
             let lives = all.iter().any(|seen| seen.instance.id == open.instance && seen.lives(me));
-            open.crashes + u32::from(!lives)
+            // One that ended well in between has closed its attempts before it went.
+            let still = lives || ask!(lanes, lane => lane.attempt(consumer, id)).as_ref() == Some(&open);
+            open.crashes + u32::from(!lives && still)
         }
     };
     if crashes >= crashes_max {
