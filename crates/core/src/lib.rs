@@ -16,6 +16,7 @@ mod lanes;
 mod message;
 mod operate;
 mod permit;
+mod policy;
 mod probe;
 mod process;
 mod records;
@@ -29,7 +30,7 @@ mod tx;
 
 pub use broker::{BrokerError, Delivery, Features, Positions, Redelivery, Settle, Settled, Source, Subscription};
 pub use claim::{Claim, ClaimKey, ClaimWait, Claimed, Claims, ConsumerNumber};
-pub use consumer::{Consumer, OnConflict, OnStale, OnUnknownKind, Progress, RunError, Settings, Stop, Summary};
+pub use consumer::{Consumer, Progress, RunError, Settings, Stop, Summary};
 pub use dead_letter::{DeadLetter, ERROR_LENGTH_MAX, Reason, StoredDeadLetter, VARIANTS_MAX};
 pub use error::{HandlerError, HandlerResult, ProcessError};
 pub use fingerprint::{BodyDigest, Fingerprint, FingerprintOf};
@@ -43,6 +44,7 @@ pub use operate::{
     ConsumerStatus, DeadFilter, Discarded, Explained, ExplainedClaim, ExplainedWaiting, Forgotten, SweptStep,
 };
 pub use permit::{AckPermit, Outcome};
+pub use policy::{OnConflict, OnStale, OnUnknownKind};
 pub use probe::{BUGS, POINTS, planted};
 pub use records::{Attempt, Records, Replayed, Setup};
 pub use replay::{Replay, ReplayError};

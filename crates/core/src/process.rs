@@ -4,7 +4,6 @@
 //! limit and a panic guard, and commits ([`Lane::commit`](crate::Lane::commit): flush, prove, COMMIT). Only behind that are permits made.
 
 use crate::claim::{Claim, ClaimKey, ClaimWait, Claimed, Claims, ConsumerNumber};
-use crate::consumer::{OnConflict, OnStale};
 use crate::dead_letter::{DeadLetter, Reason};
 use crate::error::{HandlerError, HandlerResult, Wish};
 use crate::handler::Handled;
@@ -12,6 +11,7 @@ use crate::identity::{Incoming, Refused};
 use crate::inbox::{Retried, Waiting};
 use crate::lanes::{Lanes, Open, SILENCE_MAX, in_time};
 use crate::permit::{AckPermit, Outcome};
+use crate::policy::{OnConflict, OnStale, TWIN_WAIT};
 use crate::probe;
 use crate::records::Records;
 use crate::store::{Lane, Store, StoreError, Trouble, Writes};
@@ -419,8 +419,6 @@ impl<S: Store> Passage<S> {
 
 /// How long the store may take to answer when a handler ran over its time, before it counts as out.
 const ANSWER_MAX: Duration = Duration::from_millis(700);
-/// How long a twin is waited for (law 8).
-pub(crate) const TWIN_WAIT: Duration = Duration::from_secs(5);
 
 fn key_of<'a>(passenger: &Passenger<'a>) -> ClaimKey<'a> {
     let Incoming { id, fingerprint, time, .. } = passenger.message;

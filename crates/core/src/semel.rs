@@ -2,7 +2,6 @@
 
 use crate::broker::{Delivery, Settle};
 use crate::claim::{ClaimWait, Claims, ConsumerNumber};
-use crate::consumer::{OnConflict, OnStale};
 use crate::dead_letter::Reason;
 use crate::error::{HandlerResult, ProcessError, Wish};
 use crate::handler::{Handled, WorkFn};
@@ -10,7 +9,8 @@ use crate::identity::{Identity, Incoming};
 use crate::lanes::{Guest, Lanes};
 use crate::message::Envelope;
 use crate::permit::AckPermit;
-use crate::process::{Failure, Passage, Passenger, Stopped, TWIN_WAIT, Work, guarded};
+use crate::policy::{FUTURE, OnConflict, OnStale, RERUNS_MAX, STALE, TIME_LIMIT, TWIN_WAIT, WINDOW};
+use crate::process::{Failure, Passage, Passenger, Stopped, Work, guarded};
 use crate::records::Records;
 use crate::retry::backoff;
 use crate::store::{Lane, Store, StoreError, Trouble, Writes};
@@ -19,13 +19,6 @@ use crate::tx::Tx;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// How often a deadlock or serialization failure is run again before it counts as a failed try (law 3).
-pub(crate) const RERUNS_MAX: u32 = 10;
-/// How long ids are remembered where nobody says otherwise.
-pub(crate) const WINDOW: Duration = Duration::from_secs(7 * 24 * 3600);
-/// The time limit of a handler where nobody says otherwise.
-pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// The handle on a store: cheap to clone, shares its connections.
 ///
@@ -229,10 +222,6 @@ impl<S: Store> Semel<S> {
         }
     }
 }
-
-pub(crate) const STALE: &str =
-    "its time is at or below the floor: its claim may have been swept, so nobody can tell whether it was processed";
-pub(crate) const FUTURE: &str = "its time has not come yet: a clock is wrong, here or at the producer";
 
 /// One closure as the work of one message.
 struct Once<F>(F);

@@ -10,14 +10,15 @@ mod careful;
 mod counters;
 mod lane;
 mod run;
+mod run_error;
 mod settings;
 mod shared;
 mod stop;
 mod work;
 
 pub use counters::{Progress, Summary};
-pub use run::RunError;
-pub use settings::{OnConflict, OnStale, OnUnknownKind, Settings};
+pub use run_error::RunError;
+pub use settings::Settings;
 pub use stop::Stop;
 
 use crate::broker::Source;

@@ -5,10 +5,10 @@ use crate::claim::ConsumerNumber;
 use crate::consumer::careful;
 use crate::consumer::counters::Summary;
 use crate::consumer::lane::Lane;
+use crate::consumer::run_error::RunError;
 use crate::consumer::shared::Shared;
 use crate::consumer::work::{Item, Origin, RefusedWork, Work};
 use crate::consumer::{Consumer, Stop};
-use crate::dead_letter::Reason;
 use crate::identity::Incoming;
 use crate::instance::{BEAT_EVERY, Instance};
 use crate::lanes::ask;
@@ -39,39 +39,6 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(3);
 
 type SubscriptionOf<B> = <B as Source>::Subscription;
 type SettleOf<B> = <SubscriptionOf<B> as Subscription>::Settle;
-
-/// Why a run ended before its source did.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The store cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The source cannot be read.
-    #[error(transparent)]
-    Broker(#[from] BrokerError),
-    /// More than half of the last 200 messages ended in one refusal reason (law 31). Nothing more was pulled; the position did not move.
-    #[error(
-        "consumer {consumer}: more than half of its last 200 messages ended as {reason}; stopped before more become dead letters. \
-         Look at one of them, mend the configuration or the source, and run again"
-    )]
-    Brake {
-        /// The consumer.
-        consumer: String,
-        /// In what they ended.
-        reason: Reason,
-    },
-    /// The consumer has no handler.
-    #[error("consumer {0} has no handler: add one with `.on(…)`")]
-    NoHandler(String),
-    /// A part of the run panicked: a bug in semel or in a broker's or store's crate. Messages in hand come again.
-    #[error("consumer {consumer}: an internal error ended the run: {text}")]
-    Internal {
-        /// The consumer.
-        consumer: String,
-        /// What is known.
-        text: String,
-    },
-}
 
 /// One of the last words to the store, which may fail: said again where that helps, but not for long, and no failure of the run. Whether the
 /// store answers at all.

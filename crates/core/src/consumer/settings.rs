@@ -1,8 +1,8 @@
 //! Everything that can be set on a consumer, with its defaults in one place.
 
 use crate::identity::Identity;
+use crate::policy::{OnConflict, OnStale, OnUnknownKind, TIME_LIMIT, WINDOW};
 use crate::retry::RetryPlan;
-use crate::semel::{TIME_LIMIT, WINDOW};
 use std::time::Duration;
 
 /// The settings of a consumer. Each has the meaning and the default that the configuration file of `semel run` documents.
@@ -78,34 +78,4 @@ impl Settings {
             prefetch => prefetch,
         }
     }
-}
-
-/// What to do with the same id and other content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnConflict {
-    /// Keep it as a dead letter `conflict`.
-    #[default]
-    DeadLetter,
-    /// Acknowledge and count it.
-    Ignore,
-}
-
-/// What to do with a kind that has no handler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnUnknownKind {
-    /// Keep it as a dead letter `no-handler`.
-    #[default]
-    DeadLetter,
-    /// Acknowledge and count it; no claim is made.
-    Ignore,
-}
-
-/// What to do with a message whose time is at or below the floor, or has not come yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnStale {
-    /// Keep it as a dead letter `stale` or `future`.
-    #[default]
-    DeadLetter,
-    /// Process it as if it were new.
-    Process,
 }

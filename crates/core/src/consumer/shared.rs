@@ -2,7 +2,7 @@
 
 use crate::consumer::brake::Brake;
 use crate::consumer::counters::Progress;
-use crate::consumer::run::RunError;
+use crate::consumer::run_error::RunError;
 use crate::consumer::settings::Settings;
 use crate::consumer::stop::Stop;
 use crate::consumer::work::InHand;
