@@ -88,7 +88,14 @@ mod sqlite {
             SqlHandler::new(texts)
         }
         async fn run(statements: &SqlHandler, conn: &mut Self::Conn, batch: &str) -> HandlerResult {
-            Ok(statements.run(conn, batch).await?)
+            let ran = statements.run(conn, batch).await;
+            match ran.as_ref().err().and_then(|error| error.as_database_error()?.code()) {
+                // SQLITE_CONSTRAINT_COMMITHOOK: `check` cannot see it, and SQLite's own text does not tell.
+                Some(code) if code == "531" => Err(semel::HandlerError::from_boxed(
+                    "the SQL ends the transaction itself (COMMIT), which was refused: take it out, semel commits",
+                )),
+                _ => Ok(ran?),
+            }
         }
         async fn check(&self, statements: &SqlHandler) -> Result<(), StoreError> {
             use semel::Lane;

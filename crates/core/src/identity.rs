@@ -312,7 +312,11 @@ impl View<'_> {
             (Pick::Joined(picks), _) => {
                 let parts: Option<Vec<String>> =
                     picks.iter().map(|pick| self.text(pick, property)).collect::<Result<_, _>>()?;
-                parts.map(|parts| join(parts.iter().map(|part| &**part)))
+                // An empty part names nothing, and so does the whole.
+                parts.map(|parts| match parts.iter().any(String::is_empty) {
+                    true => String::new(),
+                    false => join(parts.iter().map(|part| &**part)),
+                })
             }
         };
         Ok(found)
@@ -423,6 +427,8 @@ mod tests {
         assert_ne!(of("ab", "c"), of("a", "bc"));
         let lone = Envelope { headers: vec![("a".into(), "1".into())], ..body("{}") };
         assert_eq!(joined.identify(lone).unwrap_err().reason, Reason::MissingId);
+        let empty = Envelope { headers: vec![("a".into(), "".into()), ("b".into(), "".into())], ..body("{}") };
+        assert_eq!(joined.identify(empty).unwrap_err().reason, Reason::InvalidId);
     }
 
     #[test]

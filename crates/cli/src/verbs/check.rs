@@ -5,7 +5,7 @@ use crate::config::{Config, ConsumerConfig, StoreAddress};
 use crate::error::CliError;
 use crate::output;
 use crate::store::{Access, OnStore, SqlStore, on_store};
-use crate::verbs::{ONE_LANE, lanes_of, load_of, statements};
+use crate::verbs::{ONE_LANE, faults_of_sql, lanes_of, load_of};
 use semel::{Records, Semel, Trouble};
 use std::time::Duration;
 
@@ -35,17 +35,13 @@ impl OnStore for Check {
         };
         lane.done();
         for consumer in &config.consumers {
-            for handler in &consumer.handlers {
-                let kind = handler.kind.as_deref().unwrap_or("*");
-                let statements = statements::<S>(&handler.work)?;
-                // Before the setup has run, the author's own tables may be missing.
-                if migrated && let Err(error) = semel.store().check(&statements).await {
-                    failures.push(format!("consumer.{}.on.{kind:?}: {error}", consumer.name));
-                }
-            }
             warnings(config, consumer)
                 .iter()
                 .for_each(|text| output::say(format_args!("warning: consumer.{}: {text}", consumer.name)));
+        }
+        // Before the setup has run, the author's own tables may be missing.
+        if migrated {
+            failures.extend(faults_of_sql(semel.store(), config).await?);
         }
         if let Some(capacity) = semel.store().capacity().await? {
             let lanes = lanes_of(config);

@@ -14,7 +14,7 @@ use crate::args::{Args, FileOnly, Verb};
 use crate::config::{self, Built, Config, Inputs, SqlFile, SqlStep, StoreKind, Work};
 use crate::error::CliError;
 use crate::store::SqlStore;
-use semel::{Semel, Setup, Store};
+use semel::{Semel, Setup, Store, Trouble};
 use std::path::Path;
 
 pub(crate) async fn dispatch(args: Args) -> Result<(), CliError> {
@@ -88,6 +88,22 @@ fn statements<S: SqlStore>(work: &Work) -> Result<S::Statements, CliError> {
         SqlStep::File(file) => file.read(S::KIND).map_err(|error| CliError::Use(error.to_string())),
     });
     Ok(S::statements(texts.collect::<Result<_, _>>()?))
+}
+
+/// What the database says against the handlers' SQL. A handler that can only fail would defer message after message.
+async fn faults_of_sql<S: SqlStore>(store: &S, config: &Config) -> Result<Vec<String>, CliError> {
+    let mut faults = Vec::new();
+    for consumer in &config.consumers {
+        for handler in &consumer.handlers {
+            let kind = handler.kind.as_deref().unwrap_or("*");
+            match store.check(&statements::<S>(&handler.work)?).await {
+                Ok(()) => {}
+                Err(error) if error.trouble == Trouble::Unreachable => return Err(error.into()),
+                Err(error) => faults.push(format!("consumer.{}.on.{kind:?}: {error}", consumer.name)),
+            }
+        }
+    }
+    Ok(faults)
 }
 
 /// For verbs that look at what `run` left: the tables must be there already.

@@ -9,7 +9,7 @@ use crate::output::{self, count};
 use crate::progress;
 use crate::sql::Sql;
 use crate::store::{Access, OnStore, SqlStore, on_store};
-use crate::verbs::{lanes_of, load, setups, statements};
+use crate::verbs::{faults_of_sql, lanes_of, load, setups, statements};
 use semel::{Consumer, DeadFilter, Records, RunError, Semel, Stop, Summary};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,10 @@ impl OnStore for RunVerb {
             )));
         }
         semel.migrate(&setups(&config, S::KIND)?).await?;
+        let faults = faults_of_sql(semel.store(), &config).await?;
+        if !faults.is_empty() {
+            return Err(CliError::Failed(faults.join("\nsemel: ")));
+        }
         let stop = Stop::new();
         let signals = tokio::spawn(stop_on_signals(stop.clone()));
         let asked = Asked { until_idle: args.until_idle, from_start: args.from_start, no_brake: args.no_brake };
@@ -199,11 +203,12 @@ fn print(summaries: &[Summary], json: bool) {
 
 /// Two lines on what to try next.
 async fn hint<S: SqlStore>(semel: &Semel<S>, summaries: &[Summary], hints: &Hints) {
-    let set_aside = summaries.iter().any(|summary| summary.dead_lettered + summary.conflicts > 0);
-    let example = match set_aside {
+    let any = |count: fn(&Summary) -> u64| summaries.iter().any(|summary| count(summary) > 0);
+    let example = match any(|summary| summary.dead_lettered + summary.conflicts) {
         true => example_id(semel).await,
         false => None,
     };
+    let set_aside = any(|summary| summary.dead_lettered) || example.is_some();
     let commands = match (set_aside, example) {
         (true, Some((consumer, id))) => [
             ("what was set aside, and why", hints.command(&["dead", "list"], &[])),
@@ -212,6 +217,10 @@ async fn hint<S: SqlStore>(semel: &Semel<S>, summaries: &[Summary], hints: &Hint
         (true, None) => [
             ("what was set aside, and why", hints.command(&["dead", "list"], &[])),
             ("what is remembered", hints.command(&["status"], &[])),
+        ],
+        (false, _) if any(|summary| summary.deferred) => [
+            ("how many wait, and how many are due", hints.command(&["status"], &[])),
+            ("try those that are due", hints.command(&["run"], &[])),
         ],
         (false, _) => [
             ("what is remembered", hints.command(&["status"], &[])),

@@ -427,6 +427,7 @@ impl<S: Store, K: Settle> Lane<S, K> {
 
     /// A try of a single message failed: the retry plan says what follows.
     async fn failed(&mut self, mut work: Box<Work<K>>, wish: Wish, error: String) -> Left<K> {
+        self.shared.say_that_one_failed(&work.message.id);
         work.tries += 1;
         work.reruns = 0;
         work.message.attempt = work.tries + 1;

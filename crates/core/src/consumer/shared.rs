@@ -16,7 +16,7 @@ use crate::store::{Store, StoreError, Trouble};
 use crate::time::Timestamp;
 use crate::tx::Tx;
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, RwLock};
@@ -40,6 +40,7 @@ pub(crate) struct Shared<S: Store> {
     /// The database's clock against this machine's, in milliseconds.
     pub(crate) clock_offset: AtomicI64,
     careful_left: AtomicUsize,
+    said_failed: AtomicBool,
     /// Messages whose attempt is open in the store.
     attempts: Mutex<HashSet<String>>,
     brake: Mutex<Brake>,
@@ -75,6 +76,7 @@ impl<S: Store> Shared<S> {
             alone: RwLock::new(()),
             clock_offset: AtomicI64::new(now.as_millis() - Timestamp::now().as_millis()),
             careful_left: AtomicUsize::new(0),
+            said_failed: AtomicBool::new(false),
             attempts: Mutex::default(),
             brake: Mutex::default(),
             outage: Mutex::default(),
@@ -168,6 +170,17 @@ impl<S: Store> Shared<S> {
 
     pub(crate) fn be_careful(&self) {
         self.careful_left.store(self.settings.prefetch(), Ordering::Relaxed);
+    }
+
+    /// Once a run, and without the error's text, which may hold what a message says.
+    pub(crate) fn say_that_one_failed(&self, id: &str) {
+        if !self.said_failed.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                consumer = %self.name,
+                "a handler failed; its message is tried again as the retry plan says, and the error is kept with it: `semel explain` {id:?} \
+                 (further failures of this run are not said)"
+            );
+        }
     }
 
     pub(crate) fn attempts(&self) -> MutexGuard<'_, HashSet<String>> {
