@@ -518,23 +518,9 @@ async fn what_others_wrote_is_shown_and_not_obeyed(world: World) {
 }
 
 async fn a_hint_can_be_pasted_whatever_the_id_is(world: World) {
-    for id in [
-        "-1",
-        "--json",
-        "it's",
-        "a b",
-        "$(touch owned)",
-        "`touch owned`",
-        "*",
-        "~",
-        "!1",
-        "é",
-        "\u{202e}x",
-        "\\",
-        "\"",
-        "-- x",
-        "#",
-    ] {
+    for id in
+        ["-1", "--json", "it's", "a b", "$(touch owned)", "`touch owned`", "*", "~", "!1", "é", "\\", "\"", "-- x", "#"]
+    {
         world.configure_work("");
         let line = serde_json::json!({ "id": id, "fails": 1 });
         world.write("lines.jsonl", format!("{line}\n"));

@@ -239,6 +239,7 @@ async fn example_id<S: SqlStore>(semel: &Semel<S>) -> Option<(String, String)> {
     lane.done();
     let conflict = letters.iter().find(|stored| stored.letter.reason == semel::Reason::Conflict);
     let stored = conflict.or_else(|| letters.iter().find(|stored| stored.letter.id.is_some()))?;
-    let id = stored.letter.id.clone().filter(|id| !id.chars().any(char::is_control))?;
+    // One that cannot be shown as it is cannot be pasted either.
+    let id = stored.letter.id.clone().filter(|id| output::visible(id) == *id)?;
     Some((stored.consumer.clone(), id))
 }
