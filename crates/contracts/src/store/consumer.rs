@@ -7,7 +7,7 @@ use super::source::{Billed, Book, Memory, Paid, Placed, Shipped, of_kind, placed
 use super::stage::{Stage, joined};
 use semel_core::{
     Attempt, Consumer, Envelope, Handler, HandlerError, HandlerResult, Message, Outcome, Reason, Records, RetryPlan,
-    Semel, Summary, Tx,
+    Semel, Settings, Summary, Tx,
 };
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 checks! {
     "§1: 1,203 deliveries with 300 repeats through every form of handler: exact effects, one ack each" => twelve_hundred_and_three,
+    "§7: every delivery is taken up, however tight the prefetch, and the run ends only with its source" => a_tight_prefetch,
     "§7: one poison message among 15 innocents: it alone is tried, as planned, and becomes a dead letter" => one_poison_message,
     "law 16: a panic and an overrun of the time limit roll back, and the others are worked" => a_panic_and_an_overrun,
     "law 3: messages that work on the same rows in every order are worked once each, and the sums are right" => shared_rows,
@@ -87,6 +88,17 @@ async fn twelve_hundred_and_three<F: Fixture>(fixture: &F) {
     assert_eq!(stage.effects().await, expected, "SEMEL_SEED={seed}");
     assert_eq!(stage.dead_letters().await.iter().filter(|found| found.letter.reason == Reason::Rejected).count(), 3);
     stage.nobody_is_left_in_a_transaction().await;
+}
+
+/// With a place free for a moment and the next one not, a run must not take "nothing now" for the end of its source.
+async fn a_tight_prefetch<F: Fixture>(fixture: &F) {
+    let stage = Stage::with_lanes(fixture, 4).await;
+    for (round, prefetch) in [1, 2, 5, 16].into_iter().enumerate() {
+        let (source, _book) = Memory::new((0..300).map(|n| placed(&format!("{round} {n:03}"))).collect::<Vec<_>>());
+        let settings = Settings { prefetch, max_batch: 1, ..Settings::default() };
+        let summary = placing::<F>(&stage.semel).settings(settings).run(source).await.expect("run");
+        assert_eq!(counts(&summary), [300, 300, 0, 0, 0, 0, 0], "prefetch {prefetch}");
+    }
 }
 
 async fn one_poison_message<F: Fixture>(fixture: &F) {

@@ -213,8 +213,10 @@ impl<S: Store, B: Source> Pull<S, B> {
                 continue;
             }
             let room = shared.settings.prefetch().saturating_sub(in_hand);
-            let open =
-                shared.in_hand.has_room() && shared.in_hand.bytes() < BYTES_IN_HAND_MAX && !shared.store_is_out();
+            // One look at what is in hand serves both: `next(0)` would answer nothing, and that means the end.
+            let open = shared.in_hand.has_room(in_hand)
+                && shared.in_hand.bytes() < BYTES_IN_HAND_MAX
+                && !shared.store_is_out();
             tokio::select! {
                 biased;
                 () = shared.stop.stopped() => return Ok(Some(subscription)),

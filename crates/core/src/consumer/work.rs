@@ -112,8 +112,9 @@ impl InHand {
         self.bytes.load(Ordering::Acquire)
     }
 
-    pub(crate) fn has_room(&self) -> bool {
-        self.count() <= self.room_at
+    /// Whether more is pulled while this many are in hand. Always leaves room for one.
+    pub(crate) fn has_room(&self, count: usize) -> bool {
+        count <= self.room_at
     }
 
     /// The lane with the least to do.
