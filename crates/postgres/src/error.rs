@@ -134,7 +134,7 @@ impl Fault {
         match self {
             Fault::Unreachable => format!("the connection failed ({said}); check that it runs and can be reached"),
             Fault::Ended => {
-                format!("it ended the connection ({said}); it is stopping, starting, or somebody ended this session")
+                format!("it ended the connection ({said}); it is stopping, starting, or somebody ended the connection")
             }
             Fault::Full => {
                 format!(
